@@ -1,6 +1,6 @@
 export { actorOf } from './actor-of.ts';
 export { AuditBursts } from './audit-bursts.ts';
-export { auditOf, minionActor } from './audit-files.ts';
+export { auditOf } from './audit-files.ts';
 export { type AuditEntry, type AuditRecord, type AuditTrail, named } from './audit-record.ts';
 export { audited, auditedCall } from './audited.ts';
 export { type Audit, auditMaster, createAudit } from './create-audit.ts';

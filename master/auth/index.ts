@@ -41,5 +41,4 @@ export {
 export type { SharedKeySource } from './shared-key-source.ts';
 export { createFullnessCheck, type KeyAcceptanceHook, SignIn } from './sign-in.ts';
 export { SignatureCheck } from './signature-check.ts';
-export type { TokenCheck } from './token-check.ts';
-export { pinKey, readPins, type VersionCheck, type VersionPins } from './version-check.ts';
+export { pinKey, readPins } from './version-check.ts';

@@ -16,7 +16,7 @@ import type { RequestCounters } from '../metrics/index.ts';
 import type { PolicyGate, Users } from '../users/index.ts';
 import { masterOptsRequest } from './master-opts-request.ts';
 import { minionEventRequest } from './minion-event.ts';
-import { logOf, type RequestLimits } from './request-limits.ts';
+import type { RequestLimits } from './request-limits.ts';
 import { anyLoad, defineRequestType, type RequestType, type RequestTypes } from './request-type.ts';
 import { returnRequest } from './return-request.ts';
 import type { SignalIntake } from './signal-intake.ts';
@@ -67,7 +67,7 @@ export function coreRequests(deps: CoreRequestDeps): RequestTypes {
         verify: (pem, packed, signature) =>
           auth.rsa.run({ kind: 'check-load', pem, packed, signature }),
         counters,
-        log: logOf(context),
+        log: context.log.child({ component: 'requests' }),
       }),
       counters,
       meter,

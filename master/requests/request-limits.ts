@@ -5,7 +5,7 @@ import type { Decision } from '#acl';
 import { createBoundedMap, type Rate, Throttle, TokenBuckets } from '#runtime';
 import type { Denial } from '../api/index.ts';
 import { type Auth, DropConnectionError, type VerifiedRequest } from '../auth/index.ts';
-import type { MasterContext, ModuleDeps } from '../context/index.ts';
+import type { ModuleDeps } from '../context/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 import { replayCheck } from './replay-cache.ts';
 
@@ -75,15 +75,10 @@ export function createRequestLimits({ config, context, auth }: RequestLimitDeps)
     events,
     /** The same rate, for what waits for it. */
     delayedEvents: new Throttle(events, maxWaitingSignals),
-    denials: new DenialLog(logOf(context), now),
+    denials: new DenialLog(context.log.child({ component: 'requests' }), now),
     /** Whether a request was made before this master started, and may be a replay. */
     isFromBefore: replayCheck(auth.sessions, now()),
   };
-}
-
-/** The log of everything about requests. */
-export function logOf({ log }: MasterContext): Logger {
-  return log.child({ component: 'requests' });
 }
 
 const burstMs = 60_000;

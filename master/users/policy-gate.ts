@@ -14,7 +14,7 @@ import {
   reachOf,
 } from '#acl';
 import type { AclOptions } from '#config';
-import { type AuditBursts, minionActor } from '../audit/index.ts';
+import { type AuditBursts, actorOf } from '../audit/index.ts';
 import type { MinionQuestion } from './decision-samples.ts';
 import type { LivePolicy } from './policy.ts';
 
@@ -79,10 +79,7 @@ export class PolicyGate {
     const outcome = this.#isLearned(question, decision) ? learned(decision) : decision;
     if (!isAuditedElsewhere(question, outcome)) {
       const { subject, action } = question;
-      ruled.noteDecision(
-        { who: minionActor(subject.id), action, what: questionText(question) },
-        outcome,
-      );
+      ruled.noteDecision({ who: actorOf(subject), action, what: questionText(question) }, outcome);
     }
     return outcome;
   }

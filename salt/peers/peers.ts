@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import type { Call, Decision, MinionSubject } from '#acl';
 import {
   type ArgumentReader,
+  actorOf,
   type BoundFunction,
   type Contributions,
   callOf,
@@ -16,7 +17,6 @@ import {
   joinKeywords,
   type MasterContext,
   MasterError,
-  minionActor,
   type PublishRequest,
   type RunDeps,
   returnerOf,
@@ -233,7 +233,7 @@ export class PeerPublisher {
       { minion: minionId, fun, tgt: minions.slice(0, 10), rule: decision.reason },
       'job published for a minion',
     );
-    const by = { who: minionActor(minionId), rule: decision.rule };
+    const by = { who: actorOf({ kind: 'minion', id: minionId }), rule: decision.rule };
     const target = { tgt: minions, tgtType: 'list', user: minionId, requestedBy: minionId, by };
     const [first, ...more] = calls;
     if (first === undefined || more.length > 0) {
@@ -354,7 +354,7 @@ export class PeerRunner {
     if (!(await cache.addMark(minionId, mark))) return {};
     log.info({ minion: minionId, fun: call.fun, rule: decision.reason }, 'runner for a minion');
     try {
-      const by = { who: minionActor(minionId), rule: decision.rule };
+      const by = { who: actorOf({ kind: 'minion', id: minionId }), rule: decision.rule };
       return (await runners.run({ ...call, user: minionId, by })).return;
     } catch (error) {
       if (error instanceof MasterError) return error.message;
