@@ -2,8 +2,8 @@
 
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { localConnection, openMethodStream, RemoteError } from '#client';
-import { callMethod } from '#client/rpc-client.ts';
+import { localConnection, RemoteError } from '#client';
+import { callMethod, openMethodStream } from '#client/rpc-client.ts';
 import { resolveMasterConfig } from '#config';
 import { createBridge } from '#guests';
 import {
