@@ -14,7 +14,7 @@ import type { CommandDefinition } from './commands/command-definition.ts';
 import type { CommandCaller, CommandHandle, CommandRequest } from './commands/command-request.ts';
 import type { BridgeOptions, CommandTypes, CoreBridge, PlanTypes } from './core-bridge.ts';
 import { type EnabledExtensions, loadEnabled, sectionNames } from './enabled-extensions.ts';
-import type { EnrollApi } from './enroll/enroll-api.ts';
+import type { EnrollApi } from './enroll/enrolment-service.ts';
 import { BridgeError } from './errors.ts';
 import { type BridgePlugin, createBridgePlugin } from './http/bridge-plugin.ts';
 import { parseSections } from './options.ts';

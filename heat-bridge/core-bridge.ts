@@ -6,7 +6,7 @@ import type { CommandInfo } from './commands/command-info.ts';
 import type { CommandCaller, CommandHandle, CommandRequest } from './commands/command-request.ts';
 import type { Parameters } from './commands/parameters.ts';
 import type { ExtensionChoice } from './enabled-extensions.ts';
-import type { EnrollApi } from './enroll/enroll-api.ts';
+import type { EnrollApi } from './enroll/enrolment-service.ts';
 import type { BridgePlugin } from './http/bridge-plugin.ts';
 import type { PlanDefinition, TypedPlan } from './plans/plan-definition.ts';
 import type { PlanInfo } from './plans/plan-info.ts';

@@ -58,15 +58,15 @@ export type {
   PlansOf,
   PlanTypes,
 } from './core-bridge.ts';
-export type { EnrollApi } from './enroll/enroll-api.ts';
 export type {
   Enrolment,
   EnrolRequest,
+  KnownMinion,
   MinionConfig,
   NewEnrolment,
 } from './enroll/enrolment.ts';
 export type { KnownEnrolments } from './enroll/enrolment-repository.ts';
-export type { KnownMinion } from './enroll/import-minions.ts';
+export type { EnrollApi } from './enroll/enrolment-service.ts';
 export type { EnrolmentModule } from './enroll/open-enrolment.ts';
 export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
 export { familyOf, figureOf } from './figures.ts';

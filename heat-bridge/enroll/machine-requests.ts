@@ -1,12 +1,11 @@
 /** Claims and reports of machines with a ticket, as they come: by themselves, or by an agent. */
 
-import type { Static, TSchema, TUnsafe } from 'typebox';
-import Type from 'typebox';
+import type { Static, TSchema } from 'typebox';
 import { AuthenticationError } from '#master';
 import { compileSchema, TokenBuckets } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import type { Enrolment } from './enrolment.ts';
-import type { TicketClaimHandler } from './ticket-claims.ts';
+import { ClaimBody, FailureBody, type TicketClaimHandler } from './ticket-claims.ts';
 import type { MachineIdentity } from './tickets.ts';
 
 /** Refused claims and reports of one address; more are refused unread. */
@@ -14,34 +13,7 @@ const refusedTicketRate = { perSecond: 1, burst: 60 };
 /** Bytes of a body: a ticket and some words. */
 export const machineBodyLimit = 8192;
 
-const ticketFields = {
-  ticket: Type.String({ maxLength: 2048 }),
-  id: Type.String({ minLength: 1, maxLength: 255 }),
-  instance: Type.Optional(Type.String({ maxLength: 255 })),
-};
-const strict = { additionalProperties: false };
-
-interface TicketFields {
-  readonly ticket: string;
-  readonly id: string;
-  readonly instance?: string;
-}
-
-interface ClaimFields extends TicketFields {
-  readonly fingerprint: string;
-}
-
-interface FailureFields extends TicketFields {
-  readonly reason: string;
-}
-
-export const ClaimBody: TUnsafe<ClaimFields> = Type.Unsafe<ClaimFields>(
-  Type.Object({ ...ticketFields, fingerprint: Type.String({ maxLength: 128 }) }, strict),
-);
 const parseClaim = bodyParser(ClaimBody);
-export const FailureBody: TUnsafe<FailureFields> = Type.Unsafe<FailureFields>(
-  Type.Object({ ...ticketFields, reason: Type.String({ maxLength: 4096 }) }, strict),
-);
 const parseFailure = bodyParser(FailureBody);
 
 /** Where a request came from. */

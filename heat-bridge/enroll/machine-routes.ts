@@ -3,12 +3,8 @@
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import Type from 'typebox';
 import { describeRoute } from '../http/route-schema.ts';
-import {
-  ClaimBody,
-  FailureBody,
-  type MachineRequests,
-  machineBodyLimit,
-} from './machine-requests.ts';
+import { type MachineRequests, machineBodyLimit } from './machine-requests.ts';
+import { ClaimBody, FailureBody } from './ticket-claims.ts';
 
 /** The ticket is in the body. */
 const ticketAccess = 'credentials';

@@ -11,21 +11,6 @@ import { compileSchema } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import type { Enrolment } from './enrolment.ts';
 
-/** What a ticket says. */
-export interface TicketClaims {
-  /** 22 characters that name the ticket and its enrolment. */
-  readonly number: string;
-  /** Id of the minion. */
-  readonly minion: string;
-  readonly project: string;
-  /** What the cloud calls the machine. Absent: not bound to one. */
-  readonly instance?: string;
-  /** Address that it must be shown from. Absent: from anywhere. */
-  readonly address?: string;
-  /** Milliseconds since 1970. */
-  readonly expiresAt: number;
-}
-
 /** A ticket that was read; what it says is not to be believed before {@link verifyTicket}. */
 export interface ParsedTicket {
   readonly claims: TicketClaims;
@@ -41,19 +26,27 @@ const ticketForm = /^(sbt1\.[A-Za-z0-9_-]+)\.([A-Za-z0-9_-]{86})$/;
 
 const ClaimText = Type.String({ minLength: 1, maxLength: 255 });
 
-const claimsCheck = compileSchema(
-  Type.Object(
-    {
-      number: Type.String({ pattern: '^[A-Za-z0-9_-]{22}$' }),
-      minion: ClaimText,
-      project: ClaimText,
-      instance: Type.Optional(ClaimText),
-      address: Type.Optional(ClaimText),
-      expiresAt: Type.Integer({ minimum: 0 }),
-    },
-    { additionalProperties: false },
-  ),
+/** Content of a ticket. */
+const TicketClaims = Type.Object(
+  {
+    /** 22 characters that name the ticket and its enrolment. */
+    number: Type.String({ pattern: '^[A-Za-z0-9_-]{22}$' }),
+    /** Id of the minion. */
+    minion: ClaimText,
+    project: ClaimText,
+    /** Name of the machine in the cloud. Absent: not bound to one. */
+    instance: Type.Optional(ClaimText),
+    /** Address that it must be shown from. Absent: from anywhere. */
+    address: Type.Optional(ClaimText),
+    /** Milliseconds since 1970. */
+    expiresAt: Type.Integer({ minimum: 0 }),
+  },
+  { additionalProperties: false },
 );
+const claimsCheck = compileSchema(TicketClaims);
+
+/** Content of a ticket. */
+export type TicketClaims = Readonly<Type.Static<typeof TicketClaims>>;
 
 /** Makes the text of a ticket. @param privateKey of Ed25519 */
 export function signTicket(claims: TicketClaims, privateKey: KeyObject): string {

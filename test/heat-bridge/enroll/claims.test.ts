@@ -508,8 +508,9 @@ async function createFixture(steps: Steps): Promise<ClaimFixture> {
     moves,
     admission,
     rules: { publicKey: key.publicKey, find: (it) => book.get(it), isSpent: () => false, now },
-    takesGrains: false,
+    options: { takesGrains: false },
     tell: () => {},
+    now,
   });
   const bursts = new AuditBursts({ audit: { append: () => {}, digest: async () => '' }, now });
   const deadlines = new EnrolmentDeadlines({
