@@ -72,6 +72,7 @@ export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
 export { familyOf, figureOf } from './figures.ts';
 export { groupTexts } from './handle-group-texts.ts';
 export { createCallerResolver } from './http/http-caller.ts';
+export { addRegistrationRoutes } from './http/registration-routes.ts';
 export { resolveProject } from './http/request-project.ts';
 export { describeRoute, parseBody } from './http/route-schema.ts';
 export { ownerNameOf, tokenHolderOf } from './http/token-holder.ts';
@@ -104,6 +105,13 @@ export type {
 } from './plans/plan-request.ts';
 export type { PlanStarted } from './plans/plan-rpc.ts';
 export { createPresence } from './presence.ts';
+export {
+  findRegistration,
+  type RegistrationsApi,
+  registrationMethods,
+  registrationOf,
+  requireRegistrationRoom,
+} from './registrations.ts';
 export { sectionProblems } from './section-problems.ts';
 export { bridgeServices } from './services.ts';
 export { SharedNames } from './shared-names.ts';

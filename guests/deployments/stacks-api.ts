@@ -1,7 +1,7 @@
 /** Interfaces to registered stacks: for programs, at the local socket, with audit records. */
 
-import Type from 'typebox';
-import { extensionMethod, type RpcTable } from '#master';
+import { type RegistrationsApi, registrationMethods } from '#heat-bridge';
+import type { RpcTable } from '#master';
 import type { DeploymentEnd } from '../run-result.ts';
 import type { DeploymentRecord } from './deployment-records.ts';
 import type { ServerStatus } from './server-worker.ts';
@@ -31,32 +31,12 @@ export interface StackDetails extends StackInfo {
   readonly deployments: readonly DeploymentInfo[];
 }
 
-/** Whose stack of a name is meant. Default: anybody's. */
-export interface StackOwner {
-  readonly owner?: string;
-}
-
-/** Stacks whose software deployments the bridge runs. */
-export interface StacksApi {
-  /**
-   * Registers a stack; durable when it resolves. Services that are not listed under `handles:
-   * endpoints` are not asked: `unlisted` names them.
-   * @throws BridgeError ERR_STACK_FORM, ERR_STACK_EXISTS (unless it `replaces` one of this owner),
-   * ERR_STACK_LIMIT
-   */
-  add(
-    registration: StackRegistration,
-    options?: StackOwner & { readonly replaces?: boolean },
-  ): Promise<StackInfo>;
-  list(selection?: StackOwner): Promise<readonly StackInfo[]>;
-  /** @throws BridgeError ERR_STACK_UNKNOWN */
-  show(name: string, of?: StackOwner): Promise<StackDetails>;
-  /**
-   * Forgets a stack, its secrets and its deployments. What runs on minions ends by itself, and Heat is
-   * not told. @throws BridgeError ERR_STACK_UNKNOWN
-   */
-  remove(name: string, of?: StackOwner): Promise<StackInfo>;
-}
+/**
+ * Stacks whose software deployments the bridge runs. Services that are not listed under `handles:
+ * endpoints` are not asked: `unlisted` names them. If a stack is removed, what runs on minions ends
+ * by itself, and Heat is not told.
+ */
+export type StacksApi = RegistrationsApi<StackRegistration, StackInfo, StackDetails>;
 
 export function deploymentInfoOf(record: DeploymentRecord): DeploymentInfo {
   const { id, server, minion, name, action, command, state, end, reason } = record;
@@ -93,54 +73,13 @@ function minionsOfStack({ minions, servers }: StackInfo): readonly string[] {
   });
 }
 
-const strict = { additionalProperties: false };
-const Text = Type.String({ minLength: 1, maxLength: 256 });
-const ownerField = { owner: Type.Optional(Text) };
-const Which = Type.Object({ name: Text, ...ownerField }, strict);
-/** `stacks.add` looks at it more closely. */
-const Registration = Type.Unsafe<StackRegistration>(Type.Object({ name: Text }));
-
 /** The methods, called at the local socket as `bridge.stacks.add` and so on. */
 export function stackMethods(stacks: StacksApi): RpcTable {
   return {
-    stacks: {
-      add: extensionMethod({
-        parameters: Type.Object(
-          { registration: Registration, replaces: Type.Optional(Type.Boolean()), ...ownerField },
-          strict,
-        ),
-        args: (
-          registration: StackRegistration,
-          options?: StackOwner & { readonly replaces?: boolean },
-        ) => ({ registration, ...options }),
-        call: (_api, { registration, ...options }) => stacks.add(registration, options),
-        audit: {
-          action: 'stack.add',
-          done: ({ registration: { name } }, stack) => ({
-            what: String(name),
-            on: minionsOfStack(stack),
-          }),
-          failed: ({ registration: { name } }) => ({ what: String(name) }),
-        },
-      }),
-      list: extensionMethod({
-        parameters: Type.Object(ownerField, strict),
-        call: (_api, p) => stacks.list(p),
-      }),
-      show: extensionMethod({
-        parameters: Which,
-        call: (_api, { name, ...of }) => stacks.show(name, of),
-      }),
-      remove: extensionMethod({
-        parameters: Which,
-        args: (name: string, of?: StackOwner) => ({ name, ...of }),
-        call: (_api, { name, ...of }) => stacks.remove(name, of),
-        audit: {
-          action: 'stack.remove',
-          done: ({ name }, stack) => ({ what: name, on: minionsOfStack(stack) }),
-          failed: ({ name }) => ({ what: name }),
-        },
-      }),
-    },
+    stacks: registrationMethods(stacks, {
+      subject: 'stack',
+      key: 'name',
+      detailsOf: (stack) => ({ on: minionsOfStack(stack) }),
+    }),
   };
 }

@@ -1,10 +1,15 @@
 /** Stacks whose deployments the bridge runs: registration, storage, and which minion a server is. */
 
 import { randomUUID } from 'node:crypto';
-import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import type { Subject } from '#acl';
-import { BridgeError, SharedNames } from '#heat-bridge';
+import {
+  BridgeError,
+  findRegistration,
+  registrationOf,
+  requireRegistrationRoom,
+  SharedNames,
+} from '#heat-bridge';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import { compileSchema, KeyedMutex, originOf } from '#runtime';
 import { defineRow, fromJson, jsonField } from '#store';
@@ -147,10 +152,7 @@ export interface StackServer {
 }
 
 /** See {@link StackRegistration}. */
-export const StackRegistrationSchema: TSchema = Type.Object(
-  { name: Name, ...registrationFields },
-  strict,
-);
+export const StackRegistrationSchema = Type.Object({ name: Name, ...registrationFields }, strict);
 
 const isRegistration = compileSchema(Type.Unsafe<StackRegistration>(StackRegistrationSchema));
 
@@ -266,9 +268,8 @@ export interface StackRegistryOptions {
   readonly now: () => number;
 }
 
-/** Registrations, and those of one owner. */
-const maxStacks = 10_000;
-const maxStacksPerOwner = 1_000;
+const limits = { code: 'ERR_STACK_LIMIT', kind: 'stack' } as const;
+const unknown = { code: 'ERR_STACK_UNKNOWN', kind: 'stack' } as const;
 /** Bytes of one registration. */
 const maxRegistrationBytes = 4_194_304;
 
@@ -321,12 +322,12 @@ export class StackRegistry {
     return this.#decide(registration.name, async (steps) => {
       const { now } = this.#options;
       const { owner, subject } = whose;
-      const before = this.#named(registration.name, owner);
+      const before = registrationOf(this.#named, { name: registration.name, owner })?.stack;
       if (before !== undefined && !replaces) {
         const text = `${registration.name}: a stack is registered under this name`;
         throw new BridgeError('ERR_STACK_EXISTS', text);
       }
-      if (before === undefined) this.#requireRoom(owner);
+      if (before === undefined) requireRegistrationRoom(this.#named, owner, limits);
       const id = before?.id ?? randomUUID();
       const stack: RegisteredStack = { id, owner, subject, registration, registeredAt: now() };
       await this.#write(stack, steps);
@@ -399,14 +400,7 @@ export class StackRegistry {
    * @throws BridgeError ERR_STACK_UNKNOWN
    */
   find(name: string, owner: string | undefined): RegisteredStack {
-    const own = this.#named(name, owner);
-    if (own !== undefined) return own;
-    const all = owner === undefined ? this.all.filter((it) => nameOf(it) === name) : [];
-    const [stack, another] = all;
-    if (stack !== undefined && another === undefined) return stack;
-    const several = another === undefined ? '' : '; several owners have one: name the owner';
-    const text = `no stack ${JSON.stringify(name.slice(0, 64))}${several}`;
-    throw new BridgeError('ERR_STACK_UNKNOWN', text);
+    return findRegistration(this.#named, { name, owner }, unknown).stack;
   }
 
   infoOf({ id, owner, registration, registeredAt }: RegisteredStack): StackInfo {
@@ -429,16 +423,18 @@ export class StackRegistry {
     };
   }
 
-  #named(name: string, owner: string | undefined): RegisteredStack | undefined {
-    return this.all.find((it) => nameOf(it) === name && it.owner === owner);
+  get #named(): readonly NamedStack[] {
+    return this.all.map((stack) => {
+      return { stack, name: stack.registration.name, owner: stack.owner };
+    });
   }
+}
 
-  #requireRoom(owner: string | undefined): void {
-    const own = this.all.filter((it) => it.owner === owner).length;
-    if (this.#stacks.size < maxStacks && own < maxStacksPerOwner) return;
-    const text = `at most ${maxStacksPerOwner} stacks of an owner and ${maxStacks} in all`;
-    throw new BridgeError('ERR_STACK_LIMIT', text);
-  }
+/** A stack with the name and the owner by which it is found. */
+interface NamedStack {
+  readonly stack: RegisteredStack;
+  readonly name: string;
+  readonly owner: string | undefined;
 }
 
 /** A later machine of the id is nobody's server. */
@@ -449,10 +445,6 @@ function withoutMinion(registration: StackRegistration, minion: string): StackRe
     minions: minions.filter((it) => it !== minion),
     servers: servers.filter((it) => it.minion !== minion),
   };
-}
-
-function nameOf({ registration }: RegisteredStack): string {
-  return registration.name;
 }
 
 function rowKey(id: string): readonly string[] {

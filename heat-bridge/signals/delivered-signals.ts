@@ -1,11 +1,10 @@
 /** Signals that were delivered lately. */
 
-import Type from 'typebox';
-import type { SharedArea, StateArea, StateOperation } from '#master';
-import { defineRow, fromJson, type RowCodec } from '#store';
+import type { SharedArea, StateOperation } from '#master';
+import { defineRow, fromJson } from '#store';
 import { AgedIds } from './aged-ids.ts';
-import { type OutboxEntry, outboxEntryOf } from './outbox-entry.ts';
-import { type OutboxRecord, Text, Time } from './outbox-records.ts';
+import { type OutboxEntry, OutboxEntrySchema, outboxEntryOf } from './outbox-entry.ts';
+import type { OutboxRecord } from './outbox-records.ts';
 
 /** How long a delivered signal is listed, milliseconds. */
 const deliveredTtlMs = 86_400_000;
@@ -31,8 +30,12 @@ export class DeliveredList {
   }
 
   /** Those that were delivered last come first. @throws StoreError ERR_STORE_CORRUPT */
-  list(): Promise<readonly OutboxEntry[]> {
-    return listDelivered(this.#state);
+  async list(): Promise<readonly OutboxEntry[]> {
+    const entries: OutboxEntry[] = [];
+    for await (const entry of this.#state.list(['signals', 'delivered'])) {
+      entries.push(deliveredRow.decode(entry));
+    }
+    return entries.sort((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0));
   }
 
   /** What keeps it, for the transaction that takes it out of the outbox. */
@@ -54,31 +57,8 @@ export class DeliveredList {
 }
 
 /** Rows `signals/delivered/<id>`. */
-const deliveredRow: RowCodec<OutboxEntry> = defineRow({
+const deliveredRow = defineRow({
   name: 'delivered signal',
-  schema: Type.Object({
-    id: Text,
-    alias: Text,
-    minion: Text,
-    member: Type.Optional(Text),
-    stack: Type.Optional(Text),
-    owner: Type.Optional(Text),
-    status: Type.Enum(['FAILURE', 'SUCCESS']),
-    state: Type.Literal('delivered'),
-    acceptedAt: Time,
-    failures: Type.Number(),
-    reason: Type.Optional(Text),
-    httpStatus: Type.Optional(Type.Number()),
-    endedAt: Time,
-  }),
+  schema: OutboxEntrySchema,
   unversioned: fromJson,
 });
-
-/** @throws StoreError ERR_STORE_CORRUPT */
-async function listDelivered(state: StateArea): Promise<readonly OutboxEntry[]> {
-  const entries: OutboxEntry[] = [];
-  for await (const entry of state.list(['signals', 'delivered'])) {
-    entries.push(deliveredRow.decode(entry));
-  }
-  return entries.sort((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0));
-}

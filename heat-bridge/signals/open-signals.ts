@@ -217,7 +217,8 @@ function createHandlesApi(
   release: (handle: HandleInfo) => Promise<void>,
 ): HandlesApi {
   return {
-    add: async (registration, { replaces = false } = {}) => {
+    add: async (given, { owner, replaces = false } = {}) => {
+      const registration = owner === undefined ? given : { ...given, owner };
       const info = await handles.add(registration, replaces);
       courier.wake(info.id);
       await release(info);

@@ -36,7 +36,7 @@ interface PreSigned<T extends string> {
 }
 
 /** Destinations of handles. */
-interface HandleDestinations {
+export interface HandleDestinations {
   readonly AWS_SIGNAL: PreSigned<'AWS_SIGNAL'>;
   readonly CFN_SIGNAL: PreSigned<'CFN_SIGNAL'>;
   readonly HEAT_SIGNAL: Credentials & { readonly transport: 'HEAT_SIGNAL'; readonly url: string };
