@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { type Command, Option } from 'commander';
-import type { FunctionsApi, JobsApi, MasterApi, RunRequest } from '#master';
+import type { MasterApi, RunRequest } from '#master';
 import { CommandError, errorCodeOf } from './errors.ts';
 import type { LocalMaster } from './local-master.ts';
 
@@ -55,8 +55,8 @@ export interface LoginContext extends Pick<LocalMaster, 'openApi'> {
 
 /** What a command may use. */
 export interface CommandSession {
-  readonly jobs: JobsApi;
-  readonly runners: FunctionsApi;
+  readonly jobs: MasterApi['jobs'];
+  readonly runners: MasterApi['runners'];
   /** Ends what the command began; call it in any case. */
   close(): Promise<void>;
 }

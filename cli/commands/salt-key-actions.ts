@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { loadMasterConfig } from '#config';
-import type { KeyInfo, KeyState, KeysApi, LocalKeyInfo } from '#master';
+import type { KeyInfo, KeyState, MasterApi } from '#master';
 import { keyFingerprint, type WireValue } from '#minion-protocol';
 import { textOrder } from '#template/python/comparison.ts';
 import { compileGlob } from '#template/python/fnmatch.ts';
@@ -14,6 +14,8 @@ import { formatData } from '../output/outputters.ts';
 import { escapeName, printLine } from '../terminal.ts';
 import { changeKey, type KeyOperation } from './key.ts';
 import { formatKeys, type KeyPlaceName, type KeysByPlace } from './salt-key-output.ts';
+
+type LocalKeyInfo = Awaited<ReturnType<MasterApi['keys']['local']>>[number];
 
 /** Salt's directories, in the order in which it looks into them. */
 const keyPlaces: readonly { readonly place: KeyPlaceName; readonly state: KeyState }[] = [
@@ -51,13 +53,13 @@ export function listedStates(argument: string): readonly KeyState[] | undefined 
 
 /** Shows and changes keys in Salt's words. */
 export class SaltKeyActions {
-  readonly #api: KeysApi;
+  readonly #api: MasterApi['keys'];
   readonly #context: CommandContext;
   readonly #choice: OutputChoice;
   readonly #configDir: string;
 
   constructor(
-    api: KeysApi,
+    api: MasterApi['keys'],
     context: CommandContext,
     { choice, configDir }: { readonly choice: OutputChoice; readonly configDir: string },
   ) {

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { JobsApi, RunRequest } from '#master';
+import type { MasterApi, RunRequest } from '#master';
 import { textOrder } from '#template/python/comparison.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
@@ -72,7 +72,7 @@ async function runSalt(
 }
 
 async function runJob(
-  jobs: JobsApi,
+  jobs: MasterApi['jobs'],
   request: RunRequest,
   options: SaltOptions,
   context: CommandContext,
@@ -89,7 +89,7 @@ async function runJob(
 
 /** `--batch-safe-limit`: a batch where the target means so many. */
 async function batchSizeBySafeLimit(
-  jobs: JobsApi,
+  jobs: MasterApi['jobs'],
   { tgt, tgtType, delimiter }: RunRequest,
   { batchSafeLimit = 0, batchSafeSize, static: isStatic }: SaltOptions,
   { stdout }: CommandContext,
@@ -172,7 +172,7 @@ async function printIncompleteUsage(
 }
 
 async function publishJob(
-  jobs: JobsApi,
+  jobs: MasterApi['jobs'],
   {
     timeoutSeconds: _timeout,
     gatherJobTimeoutSeconds: _gather,
@@ -190,7 +190,7 @@ async function publishJob(
 }
 
 async function followJob(
-  jobs: JobsApi,
+  jobs: MasterApi['jobs'],
   request: RunRequest,
   options: SaltOptions,
   context: CommandContext,
@@ -212,7 +212,7 @@ async function createFollower(options: SaltOptions, context: CommandContext): Pr
 }
 
 async function followBatch(
-  jobs: JobsApi,
+  jobs: MasterApi['jobs'],
   request: RunRequest,
   batch: string,
   options: SaltOptions,

@@ -3,13 +3,7 @@
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import Type from 'typebox';
 import type { Subject } from '#acl';
-import {
-  AuthorizationError,
-  actorOf,
-  type ExtensionHost,
-  type HttpServerContext,
-  type TokenHolder,
-} from '#master';
+import { AuthorizationError, actorOf, type ExtensionHost, type HttpServerContext } from '#master';
 import { BridgeError } from '../errors.ts';
 import { resolveProject } from '../http/request-project.ts';
 import { describeRoute } from '../http/route-schema.ts';
@@ -22,6 +16,8 @@ import {
 } from './enrolment.ts';
 import type { EnrollApi } from './enrolment-service.ts';
 import { bodyParser } from './machine-requests.ts';
+
+type TokenHolder = Awaited<ReturnType<ExtensionHost['holdToken']>>;
 
 /** Of each route for services, what it is. */
 const serviceRouteSchemas: Readonly<Record<'create' | 'show' | 'retire', FastifySchema>> = {

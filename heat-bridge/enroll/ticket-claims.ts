@@ -1,7 +1,7 @@
 /** Requests of machines with a ticket: claims and reports. */
 
 import Type, { type Static } from 'typebox';
-import type { KeyAcceptanceHook, OfferedKey } from '#master';
+import type { OpenExtension } from '#master';
 import { BridgeError } from '../errors.ts';
 import { type Enrolment, fingerprintOf, tryParseFingerprint } from './enrolment.ts';
 import type { EnrollOptions } from './enrolment-options.ts';
@@ -16,6 +16,10 @@ import {
   unknownTicketError,
 } from './tickets.ts';
 import { ticketGrain } from './user-data.ts';
+
+type OfferedKey = Parameters<KeyAcceptanceHook>[0];
+
+type KeyAcceptanceHook = NonNullable<OpenExtension['advice']>;
 
 const ticketFields = {
   ticket: Type.String({ maxLength: 2048 }),

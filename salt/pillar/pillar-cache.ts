@@ -5,7 +5,7 @@
 
 import { LRUCache } from 'lru-cache';
 import Type from 'typebox';
-import type { Seal } from '#master';
+import type { Auth } from '#master';
 import {
   type FactMap,
   type PayloadLimits,
@@ -148,7 +148,7 @@ const prefix: Key = ['pillar-cache'];
 
 export interface PersistentPillarCacheOptions {
   readonly store: Store;
-  readonly seal: Seal;
+  readonly seal: Auth['seal'];
   /** Whether an id has a key in any state; what there is of others is forgotten. */
   readonly hasKey: (id: string) => boolean;
   /** Of all records together. Default 256 MiB. */
@@ -163,7 +163,7 @@ export interface PersistentPillarCacheOptions {
  */
 export class PersistentPillarCache {
   readonly #store: Store;
-  readonly #seal: Seal;
+  readonly #seal: Auth['seal'];
   readonly #maxBytes: number;
   readonly #maxRecordBytes: number;
   /** Bytes by id, those put there longest ago first. */
