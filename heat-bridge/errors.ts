@@ -278,13 +278,7 @@ export const bridgeErrors = {
 export type BridgeErrorCode = keyof typeof bridgeErrors;
 
 /** The bridge cannot do what it was asked for. The message says what to do, and no secret. */
-export class BridgeError extends SaltbridgeError {
-  declare readonly code: BridgeErrorCode;
-
-  constructor(code: BridgeErrorCode, message: string, options?: ErrorOptions) {
-    super(code, message, options);
-  }
-}
+export class BridgeError extends SaltbridgeError<BridgeErrorCode> {}
 
 /** What is wrong with a part of a definition of the catalog. */
 export interface DefinitionMistake {

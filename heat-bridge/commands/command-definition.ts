@@ -19,7 +19,7 @@ export type ArgumentSource =
   | { readonly map: Readonly<Record<string, ArgumentSource>> };
 
 /** How many runs of a command there may be at a time. */
-interface ConcurrencyLimit {
+export interface ConcurrencyLimit {
   /** On one minion. Default: no limit. */
   readonly perTarget?: number;
   /** In all. Default: no limit. */

@@ -1,10 +1,14 @@
 /** Schemas of routes, for validation and for OpenAPI. */
 
 import type { FastifySchema } from 'fastify';
-import type { TSchema } from 'typebox';
-import Type from 'typebox';
+import Type, { type Static, type TSchema, type TUnsafe } from 'typebox';
 import { nearestName, type RouteOperation, routeSchema } from '#runtime';
 import { BridgeError } from '../errors.ts';
+
+/** Returns the schema of a list that is not changed. */
+export function listOf<S extends TSchema>(item: S): TUnsafe<readonly Static<S>[]> {
+  return Type.Unsafe<readonly Static<S>[]>(Type.Array(item));
+}
 
 /** Body of a refusal of the bridge. */
 const refusal: Readonly<Record<string, TSchema>> = {

@@ -28,18 +28,8 @@ export type StepSource =
 /** By parameter of a command. */
 export type StepSources = Readonly<Record<string, StepSource>>;
 
-/** Minions that steps are for: given by the caller, or part of another group. */
-export interface GroupDefinition {
-  readonly description?: string;
-  /** Minions at least. Default 1; of a `rest` 0. */
-  readonly min?: number;
-  /** Minions at most. Default: any number. */
-  readonly max?: number;
-  /** The group that it is part of. Default: the caller gives it. */
-  readonly from?: string;
-  /** Which part: its first minion, or all but that. */
-  readonly select?: 'first' | 'rest';
-}
+/** Minions that steps are for; {@link GroupSchema} documents the fields. */
+export type GroupDefinition = Readonly<Static<typeof GroupSchema>>;
 
 /** What takes back a step. */
 interface UndoDefinition {
@@ -98,12 +88,17 @@ const Word = Type.String({ pattern: word });
 const Count = Type.Integer({ minimum: 0, maximum: 1_000_000 });
 const Sources = Type.Record(Type.String(), Type.Unknown());
 
-const Group = Type.Object(
+/** Minions that steps are for: given by the caller, or part of another group. */
+export const GroupSchema = Type.Object(
   {
     description: Type.Optional(Words),
+    /** Minimum number of minions. Default 1; of a `rest` 0. */
     min: Type.Optional(Count),
+    /** Maximum number of minions. Default: any number. */
     max: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
+    /** Group that it is part of. Default: the caller gives the minions. */
     from: Type.Optional(Word),
+    /** Part of that group: its first minion, or all but the first. */
     select: Type.Optional(Type.Union([Type.Literal('first'), Type.Literal('rest')])),
   },
   strict,
@@ -136,7 +131,7 @@ const PlanBody = Type.Object(
     description: Words,
     version: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
     parameters: Type.Optional(Type.Object({})),
-    groups: Type.Record(Type.String({ pattern: word }), Group, {
+    groups: Type.Record(Type.String({ pattern: word }), GroupSchema, {
       ...strict,
       minProperties: 1,
       maxProperties: 32,
