@@ -74,7 +74,7 @@ export { groupTexts } from './handle-group-texts.ts';
 export { createCallerResolver } from './http/http-caller.ts';
 export { addRegistrationRoutes } from './http/registration-routes.ts';
 export { resolveProject } from './http/request-project.ts';
-export { describeRoute, parseBody } from './http/route-schema.ts';
+export { describeRoute, listOf, parseBody, parseForm } from './http/route-schema.ts';
 export { ownerNameOf, tokenHolderOf } from './http/token-holder.ts';
 export { httpProblemOf } from './http-problems.ts';
 export { isLive } from './live-enrolment.ts';

@@ -2,8 +2,7 @@
 
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import type { TUnsafe } from 'typebox';
-import Type from 'typebox';
+import Type, { type Static, type TObject } from 'typebox';
 import { BridgeOptionsError } from '#heat-bridge';
 import type { ExtensionHost, SharedArea } from '#master';
 import { openSealedKey } from '../sealed-key.ts';
@@ -22,6 +21,12 @@ const Root = Type.String({
   description: 'a path such as /saltbridge/data',
 });
 const Seconds = Type.Number({ minimum: 0.1, maximum: 60 });
+/** Files in PEM. */
+const tlsFiles = {
+  ca_file: Type.Optional(File),
+  cert_file: Type.Optional(File),
+  key_file: Type.Optional(File),
+};
 
 const Etcd = Type.Object(
   {
@@ -34,9 +39,7 @@ const Etcd = Type.Object(
       { minItems: 1, maxItems: 16 },
     ),
     prefix: Type.Optional(Root),
-    ca_file: Type.Optional(File),
-    cert_file: Type.Optional(File),
-    key_file: Type.Optional(File),
+    ...tlsFiles,
     username: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
     password_file: Type.Optional(File),
     timeout: Type.Optional(Seconds),
@@ -60,9 +63,7 @@ const Zookeeper = Type.Object(
     path: Type.Optional(Root),
     /** Whether to use TLS; so where one of the files below is named. */
     tls: Type.Optional(Type.Boolean()),
-    ca_file: Type.Optional(File),
-    cert_file: Type.Optional(File),
-    key_file: Type.Optional(File),
+    ...tlsFiles,
     /** One line, `user:password`. */
     credentials_file: Type.Optional(File),
     timeout: Type.Optional(Seconds),
@@ -70,49 +71,23 @@ const Zookeeper = Type.Object(
   strict,
 );
 
-/** Files in PEM. */
-interface TlsFiles {
-  readonly ca_file?: string;
-  readonly cert_file?: string;
-  readonly key_file?: string;
-}
-
-interface EtcdOptions extends TlsFiles {
-  readonly endpoints: readonly string[];
-  readonly prefix?: string;
-  readonly username?: string;
-  readonly password_file?: string;
-  /** Seconds. */
-  readonly timeout?: number;
-}
-
-interface ZookeeperOptions extends TlsFiles {
-  readonly servers: readonly string[];
-  readonly path?: string;
-  readonly tls?: boolean;
-  readonly credentials_file?: string;
-  /** Seconds. */
-  readonly timeout?: number;
-}
+/** One of both, or neither: the store. */
+export const CoordinatorSection = Type.Object(
+  { etcd: Type.Optional(Etcd), zookeeper: Type.Optional(Zookeeper) },
+  {
+    ...strict,
+    minProperties: 1,
+    maxProperties: 1,
+    description: 'a map with either etcd or zookeeper',
+  },
+);
 
 /** One of both, or neither: the store. */
-export interface CoordinatorOptions {
-  readonly etcd?: EtcdOptions;
-  readonly zookeeper?: ZookeeperOptions;
-}
+export type CoordinatorOptions = Static<typeof CoordinatorSection>;
 
-/** See {@link CoordinatorOptions}. */
-export const CoordinatorSection: TUnsafe<CoordinatorOptions> = Type.Unsafe<CoordinatorOptions>(
-  Type.Object(
-    { etcd: Type.Optional(Etcd), zookeeper: Type.Optional(Zookeeper) },
-    {
-      ...strict,
-      minProperties: 1,
-      maxProperties: 1,
-      description: 'a map with either etcd or zookeeper',
-    },
-  ),
-);
+type EtcdOptions = Static<typeof Etcd>;
+type ZookeeperOptions = Static<typeof Zookeeper>;
+type TlsFiles = Static<TObject<typeof tlsFiles>>;
 
 const sectionKey = 'saltbridge:bridge:guests:data:coordinator';
 const defaultRoot = '/saltbridge/data';

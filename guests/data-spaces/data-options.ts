@@ -2,11 +2,7 @@
 
 import Type from 'typebox';
 import { parseSection } from '#heat-bridge';
-import {
-  type CoordinatorOptions,
-  CoordinatorSection,
-  checkCoordinatorOptions,
-} from './coordinator-options.ts';
+import { CoordinatorSection, checkCoordinatorOptions } from './coordinator-options.ts';
 
 const Section = Type.Object(
   {
@@ -17,24 +13,17 @@ const Section = Type.Object(
   { additionalProperties: false },
 );
 
-/** See the section; each has a default. */
-interface DataOptions {
-  /** Bytes of the values of one data space. Default 64 MiB. */
-  readonly bytesPerStack: number;
-  /** Values that one data space may have. Default 10,000. */
-  readonly keysPerStack: number;
-  /** Service that stores the values. Default: the store. */
-  readonly coordinator: CoordinatorOptions;
-}
-
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
-export function parseDataOptions(given: unknown): DataOptions {
+export function parseDataOptions(given: unknown) {
   const data = parseSection('bridge:guests:data', Section, given ?? {});
   const { coordinator = {} } = data;
   checkCoordinatorOptions(coordinator);
   return {
+    /** Bytes of the values of one data space. */
     bytesPerStack: data.bytes_per_stack ?? 67_108_864,
+    /** Number of values that one data space may have. */
     keysPerStack: data.keys_per_stack ?? 10_000,
+    /** Service that stores the values. Default: the store. */
     coordinator,
   };
 }

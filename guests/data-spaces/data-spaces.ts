@@ -1,10 +1,11 @@
 /** Data spaces: registered roles of stacks, and the minions that have them. */
 
 import { randomUUID } from 'node:crypto';
-import Type, { type Static, type TSchema } from 'typebox';
+import Type, { type Static } from 'typebox';
 import {
   BridgeError,
   findRegistration,
+  parseForm,
   registrationOf,
   requireRegistrationRoom,
   SharedNames,
@@ -13,35 +14,37 @@ import type { SharedArea, StateChange, StateOperation } from '#master';
 import { Budget, type BudgetLimits, compileSchema, KeyedMutex } from '#runtime';
 import { defineRow, fromJson, jsonField, Texts } from '#store';
 import { EndedSpaces } from './ended-spaces.ts';
-import { findRoleProblems, type Role, roleFields, roleNameSchema, writtenKeys } from './roles.ts';
+import { findRoleProblems, roleFields, roleNameSchema, writtenKeys } from './roles.ts';
 
 const strict = { additionalProperties: false };
 const Name = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$' });
 const MinionId = Type.String({ minLength: 1, maxLength: 253 });
 
-const SpaceRoleSchema: TSchema = Type.Object(
+/** Registration of a data space. */
+export const DataSpaceSchema = Type.Object(
   {
-    ...roleFields,
-    minions: Type.Array(MinionId, { maxItems: 10_000, uniqueItems: true }),
+    /** Name of the space; unique to its owner. */
+    name: Name,
+    /** Roles of a stack with their minions; one that writes has one minion. */
+    roles: Type.Record(
+      roleNameSchema,
+      Type.Object(
+        {
+          ...roleFields,
+          minions: Type.Unsafe<readonly string[]>(
+            Type.Array(MinionId, { maxItems: 10_000, uniqueItems: true }),
+          ),
+        },
+        strict,
+      ),
+      strict,
+    ),
   },
   strict,
 );
 
-/** See {@link DataSpaceRegistration}. */
-export const DataSpaceSchema = Type.Object(
-  { name: Name, roles: Type.Record(roleNameSchema, SpaceRoleSchema, strict) },
-  strict,
-);
-
-/** A role of a stack with its minions; one that writes has one minion. */
-type SpaceRole = Role & { readonly minions: readonly string[] };
-
-/** What a data space is registered with. */
-export interface DataSpaceRegistration {
-  /** Names the space; unique to its owner. */
-  readonly name: string;
-  readonly roles: Readonly<Record<string, SpaceRole>>;
-}
+/** Registration of a data space; {@link DataSpaceSchema} documents its fields. */
+export type DataSpaceRegistration = Readonly<Static<typeof DataSpaceSchema>>;
 
 /** A registered data space. */
 export interface DataSpace extends DataSpaceRegistration {
@@ -89,17 +92,11 @@ export const SpaceInfoSchema = Type.Object({
 /** A data space, without its values. */
 export type DataSpaceInfo = Readonly<Static<typeof SpaceInfoSchema>>;
 
-const isRegistration = compileSchema(Type.Unsafe<DataSpaceRegistration>(DataSpaceSchema));
+const isRegistration = compileSchema(DataSpaceSchema);
 
 /** Reads a registration. @throws BridgeError ERR_DATA_FORM, ERR_DATA_QUOTA */
 export function parseDataSpace(given: unknown, keysPerStack: number): DataSpaceRegistration {
-  const [first] = isRegistration.Errors(given);
-  if (first !== undefined) {
-    const field = first.instancePath.slice(1).replaceAll('/', '.') || 'registration';
-    const problem = first.keyword === 'boolean' ? 'there is no such field' : first.message;
-    throw formError(`${field}: ${problem}`);
-  }
-  const registration = isRegistration.Parse(given);
+  const registration = parseForm(isRegistration, given, 'ERR_DATA_FORM', 'registration');
   const { roles } = registration;
   const [problem] = findRoleProblems(roles);
   if (problem !== undefined) throw formError(problem.text);

@@ -1,58 +1,11 @@
 /** Stacks over HTTP, for services: each has its own, and sees no others. */
 
 import type { FastifyInstance } from 'fastify';
-import type { TSchema } from 'typebox';
-import Type from 'typebox';
 import { addRegistrationRoutes, BridgeError, resolveProject } from '#heat-bridge';
 import type { ExtensionHost, HttpServerContext } from '#master';
 import type { DeploymentsModule } from './open-deployments.ts';
-import { parseStackRegistration, StackRegistrationSchema } from './stacks.ts';
-import { minionsOfRegistration } from './stacks-api.ts';
-
-const text: TSchema = Type.String();
-const optionalText: TSchema = Type.Optional(text);
-const count: TSchema = Type.Integer();
-const texts: TSchema = Type.Array(text);
-
-const stackFields = {
-  name: text,
-  id: text,
-  owner: optionalText,
-  stack: optionalText,
-  minions: texts,
-  servers: Type.Array(Type.Object({ server: text, minion: optionalText, source: text })),
-  origins: texts,
-  unlisted: texts,
-  registeredAt: count,
-};
-const StackSchema = Type.Object(stackFields);
-const DetailsSchema = Type.Object({
-  ...stackFields,
-  followed: Type.Array(
-    Type.Object({
-      server: text,
-      serverId: text,
-      minion: optionalText,
-      readAt: Type.Optional(count),
-      problem: optionalText,
-    }),
-  ),
-  deployments: Type.Array(
-    Type.Object({
-      id: text,
-      server: text,
-      minion: text,
-      name: text,
-      action: optionalText,
-      command: optionalText,
-      state: text,
-      end: optionalText,
-      reason: optionalText,
-      begunAt: count,
-      endedAt: Type.Optional(count),
-    }),
-  ),
-});
+import { parseStackRegistration, StackRegistrationSchema, StackSchema } from './stacks.ts';
+import { minionsOfRegistration, StackDetailsSchema } from './stacks-api.ts';
 
 /**
  * See {@link addRegistrationRoutes}. What the deployments of a stack run is decided by the rules for
@@ -80,7 +33,7 @@ export function addStackRoutes(
     },
     body: StackRegistrationSchema,
     info: StackSchema,
-    details: DetailsSchema,
+    details: StackDetailsSchema,
     read: (given, subject) => {
       const asked = parseStackRegistration(given);
       const project = resolveProject(subject, asked.project);

@@ -1,35 +1,54 @@
 /** Interfaces to registered stacks: for programs, at the local socket, with audit records. */
 
-import { type RegistrationsApi, registrationMethods } from '#heat-bridge';
+import Type, { type Static } from 'typebox';
+import { listOf, type RegistrationsApi, registrationMethods } from '#heat-bridge';
 import type { RpcTable } from '#master';
 import type { DeploymentEnd } from '../run-result.ts';
 import type { DeploymentRecord } from './deployment-records.ts';
-import type { ServerStatus } from './server-worker.ts';
-import type { StackInfo, StackRegistration } from './stacks.ts';
+import { type StackInfo, type StackRegistration, StackSchema } from './stacks.ts';
 
-/** A deployment as anybody may see it: without inputs, outputs and secrets. */
-export interface DeploymentInfo {
-  readonly id: string;
-  readonly server: string;
-  readonly minion: string;
-  readonly name: string;
-  readonly action?: string;
-  readonly command?: string;
-  /** `running`, `signalling` (Heat has not been told) or `done`. */
-  readonly state: DeploymentRecord['state'];
-  readonly end?: DeploymentEnd;
-  readonly reason?: string;
+const Text = Type.String();
+
+/** A deployment, without inputs, outputs and secrets. */
+const DeploymentSchema = Type.Object({
+  id: Text,
+  server: Text,
+  minion: Text,
+  name: Text,
+  action: Type.Optional(Text),
+  command: Type.Optional(Text),
+  /** `running`, `signalling` (Heat has no result yet) or `done`. */
+  state: Type.Enum(['done', 'running', 'signalling']),
+  end: Type.Optional(Type.Unsafe<DeploymentEnd>(Text)),
+  reason: Type.Optional(Text),
   /** Milliseconds since 1970. */
-  readonly begunAt: number;
-  readonly endedAt?: number;
-}
+  begunAt: Type.Integer(),
+  endedAt: Type.Optional(Type.Integer()),
+});
+
+/** A deployment, without inputs, outputs and secrets. */
+export type DeploymentInfo = Readonly<Static<typeof DeploymentSchema>>;
 
 /** A registered stack, its servers now, and its latest deployments. */
-export interface StackDetails extends StackInfo {
-  readonly followed: readonly ServerStatus[];
+export const StackDetailsSchema = Type.Object({
+  ...StackSchema.properties,
+  followed: listOf(
+    Type.Object({
+      server: Text,
+      serverId: Text,
+      minion: Type.Optional(Text),
+      /** Time of the last read, in milliseconds since 1970. */
+      readAt: Type.Optional(Type.Integer()),
+      /** Reason for which it could not be read, or for which its next deployment waits. */
+      problem: Type.Optional(Text),
+    }),
+  ),
   /** The oldest first; at most 1,000. */
-  readonly deployments: readonly DeploymentInfo[];
-}
+  deployments: Type.Unsafe<readonly DeploymentInfo[]>(Type.Array(DeploymentSchema)),
+});
+
+/** A registered stack, its servers now, and its latest deployments. */
+export type StackDetails = Readonly<Static<typeof StackDetailsSchema>>;
 
 /**
  * Stacks whose software deployments the bridge runs. Services that are not listed under `handles:

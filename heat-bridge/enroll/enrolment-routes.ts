@@ -4,9 +4,10 @@ import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import Type from 'typebox';
 import type { Subject } from '#acl';
 import { AuthorizationError, actorOf, type ExtensionHost, type HttpServerContext } from '#master';
+import { compileSchema } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { resolveProject } from '../http/request-project.ts';
-import { describeRoute } from '../http/route-schema.ts';
+import { describeRoute, parseForm } from '../http/route-schema.ts';
 import {
   type Enrolment,
   EnrolmentSchema,
@@ -15,7 +16,6 @@ import {
   ServiceEnrolRequestSchema,
 } from './enrolment.ts';
 import type { EnrollApi } from './enrolment-service.ts';
-import { bodyParser } from './machine-requests.ts';
 
 type TokenHolder = Awaited<ReturnType<ExtensionHost['holdToken']>>;
 
@@ -48,7 +48,7 @@ interface NumberParams {
 }
 
 const serviceBodyLimit = 524_288;
-const parseCreateBody = bodyParser(ServiceEnrolRequestSchema);
+const createForm = compileSchema(ServiceEnrolRequestSchema);
 
 /**
  * `POST enrolments`, `GET enrolments/<number>` and `POST enrolments/<number>/retire`. Whoever asks
@@ -81,7 +81,7 @@ export function addServiceRoutes(
     '/enrolments',
     { bodyLimit: serviceBodyLimit, schema: serviceRouteSchemas.create },
     async (request): Promise<NewEnrolment> => {
-      const asked = parseCreateBody(request.body);
+      const asked = parseForm(createForm, request.body, 'ERR_ENROLL_ARGS');
       const holder = await holderOf(request);
       const project = resolveProject(holder.subject, asked.project);
       if (project === undefined) {

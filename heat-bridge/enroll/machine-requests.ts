@@ -1,9 +1,9 @@
 /** Claims and reports of machines with a ticket, as they come: by themselves, or by an agent. */
 
-import type { Static, TSchema } from 'typebox';
 import { AuthenticationError } from '#master';
 import { compileSchema, TokenBuckets } from '#runtime';
 import { BridgeError } from '../errors.ts';
+import { parseForm } from '../http/route-schema.ts';
 import type { Enrolment } from './enrolment.ts';
 import { ClaimBody, FailureBody, type TicketClaimHandler } from './ticket-claims.ts';
 import type { MachineIdentity } from './tickets.ts';
@@ -13,8 +13,8 @@ const refusedTicketRate = { perSecond: 1, burst: 60 };
 /** Bytes of a body: a ticket and some words. */
 export const machineBodyLimit = 8192;
 
-const parseClaim = bodyParser(ClaimBody);
-const parseFailure = bodyParser(FailureBody);
+const claimForm = compileSchema(ClaimBody);
+const failureForm = compileSchema(FailureBody);
 
 /** Where a request came from. */
 interface MachineOrigin {
@@ -44,7 +44,7 @@ export class MachineRequests {
   /** @throws BridgeError; see {@link TicketClaimHandler.claim}; AuthenticationError ERR_EAUTH_LIMIT */
   async claim(body: unknown, from: MachineOrigin): Promise<ClaimAnswer> {
     const enrolment = await this.#metered(from, async () =>
-      this.#claims.claim({ ...parseClaim(body), ...from }),
+      this.#claims.claim({ ...parseForm(claimForm, body, 'ERR_ENROLL_ARGS'), ...from }),
     );
     const { id, state } = enrolment;
     // An agent knows the machine, which needs no token.
@@ -54,7 +54,9 @@ export class MachineRequests {
 
   /** @throws BridgeError; see {@link TicketClaimHandler.report}; AuthenticationError ERR_EAUTH_LIMIT */
   async report(body: unknown, from: MachineOrigin): Promise<object> {
-    await this.#metered(from, async () => this.#claims.report({ ...parseFailure(body), ...from }));
+    await this.#metered(from, async () =>
+      this.#claims.report({ ...parseForm(failureForm, body, 'ERR_ENROLL_ARGS'), ...from }),
+    );
     return {};
   }
 
@@ -70,15 +72,4 @@ export class MachineRequests {
       throw error;
     }
   }
-}
-
-/** @throws BridgeError ERR_ENROLL_ARGS from the function given, without a value */
-export function bodyParser<S extends TSchema>(schema: S): (body: unknown) => Static<S> {
-  const check = compileSchema(schema);
-  return (body) => {
-    const [first] = check.Errors(body);
-    if (first === undefined) return check.Parse(body);
-    const name = first.instancePath.slice(1) || 'the body';
-    throw new BridgeError('ERR_ENROLL_ARGS', `${name}: ${first.message}`);
-  };
 }

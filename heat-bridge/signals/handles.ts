@@ -7,6 +7,7 @@ import type { SharedArea, StateChange, StateOperation } from '#master';
 import { Budget, type BudgetLimits, compileSchema, KeyedMutex, originOf } from '#runtime';
 import { defineRow, fromJson, type RowOf, Texts } from '#store';
 import { BridgeError } from '../errors.ts';
+import { parseForm } from '../http/route-schema.ts';
 import { SharedNames } from '../shared-names.ts';
 import {
   addressOf,
@@ -105,15 +106,10 @@ const isRegistration = compileSchema(RegistrationSchema);
 
 /** @throws BridgeError ERR_HANDLE_FORM */
 export function parseHandleRegistration(given: unknown): HandleRegistration {
-  const [first] = isRegistration.Errors(given);
-  if (first === undefined) {
-    const registration = isRegistration.Parse(given);
-    if (registration.minions !== undefined || isForGroups(registration)) return registration;
-    const text = 'minions: expected ids of minions, or globs, nodegroups or projects';
-    throw new BridgeError('ERR_HANDLE_FORM', text);
-  }
-  const field = first.instancePath.slice(1).replaceAll('/', '.') || 'registration';
-  throw new BridgeError('ERR_HANDLE_FORM', `${field}: ${first.message}`);
+  const registration = parseForm(isRegistration, given, 'ERR_HANDLE_FORM', 'registration');
+  if (registration.minions !== undefined || isForGroups(registration)) return registration;
+  const text = 'minions: expected ids of minions, or globs, nodegroups or projects';
+  throw new BridgeError('ERR_HANDLE_FORM', text);
 }
 
 /** Whether it is for groups of minions, whoever is in them. */
