@@ -42,6 +42,7 @@ export {
   type PayloadLimits,
   packLocal,
   packWire,
+  unpackExact,
   unpackLocal,
   unpackWire,
   WireDateTime,

@@ -10,6 +10,7 @@ import {
   type FactMap,
   type PayloadLimits,
   packLocal,
+  unpackExact,
   unpackLocal,
   type WireMap,
 } from '#minion-protocol';
@@ -383,5 +384,5 @@ function isFor(entry: KeptPillar, { saltenv, pillarenv, lower, rules }: PillarKe
 }
 
 function unpack(bytes: Uint8Array): FactMap {
-  return unpackLocal(bytes, keptLimits) as FactMap; // it was packed as one, above
+  return unpackExact(bytes, keptLimits) as FactMap; // it was packed as one, above
 }
