@@ -14,7 +14,6 @@ export { catalogAsMarkdown } from './catalog/catalog-docs.ts';
 export { catalogAsTypes } from './catalog/catalog-types.ts';
 export type { CatalogEntryKind } from './catalog/entry-kind.ts';
 export { type CatalogFinding, loadCatalog } from './catalog/load-catalog.ts';
-export { checkSections } from './check-options.ts';
 export { Catalog, type CompiledCommand } from './commands/command-catalog.ts';
 export {
   type ArgumentSource,
@@ -38,7 +37,6 @@ export type {
 } from './commands/command-request.ts';
 export type { RunStarted } from './commands/command-rpc.ts';
 export type { CommandRunner } from './commands/command-runner.ts';
-export type { CommandsService } from './commands/commands-service.ts';
 export { jsonDigest } from './commands/idempotency-keys.ts';
 export {
   type CompiledParameters,
@@ -58,6 +56,7 @@ export type {
   PlansOf,
   PlanTypes,
 } from './core-bridge.ts';
+export { checkSections } from './enabled-extensions.ts';
 export type {
   Enrolment,
   EnrolRequest,
@@ -65,19 +64,21 @@ export type {
   MinionConfig,
   NewEnrolment,
 } from './enroll/enrolment.ts';
+export { isLive } from './enroll/enrolment.ts';
 export type { KnownEnrolments } from './enroll/enrolment-repository.ts';
 export type { EnrollApi } from './enroll/enrolment-service.ts';
 export type { EnrolmentModule } from './enroll/open-enrolment.ts';
 export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
 export { familyOf, figureOf } from './figures.ts';
-export { groupTexts } from './handle-group-texts.ts';
-export { createCallerResolver } from './http/http-caller.ts';
+export {
+  createCallerResolver,
+  ownerNameOf,
+  resolveProject,
+  tokenHolderOf,
+} from './http/http-caller.ts';
 export { addRegistrationRoutes } from './http/registration-routes.ts';
-export { resolveProject } from './http/request-project.ts';
 export { describeRoute, listOf, parseBody, parseForm } from './http/route-schema.ts';
-export { ownerNameOf, tokenHolderOf } from './http/token-holder.ts';
 export { httpProblemOf } from './http-problems.ts';
-export { isLive } from './live-enrolment.ts';
 export { type KeystoneOptions, parseKeystoneOptions } from './openstack/keystone-options.ts';
 export { type Credentials, requestToken } from './openstack/log-in.ts';
 export {
@@ -113,9 +114,11 @@ export {
   requireRegistrationRoom,
 } from './registrations.ts';
 export { sectionProblems } from './section-problems.ts';
+export type { CommandsService } from './services.ts';
 export { bridgeServices } from './services.ts';
 export { SharedNames } from './shared-names.ts';
 export { quoteForShell } from './shell-text.ts';
+export { groupTexts } from './signals/handle-groups.ts';
 export type { HandleInfo, HandleRegistration } from './signals/handles.ts';
 export type { SignalsModule } from './signals/open-signals.ts';
 export type { OutboxEntry } from './signals/outbox-entry.ts';

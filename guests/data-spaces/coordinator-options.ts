@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import Type, { type Static, type TObject } from 'typebox';
-import { BridgeOptionsError } from '#heat-bridge';
+import { BridgeOptionsError, parseSection } from '#heat-bridge';
 import type { ExtensionHost, SharedArea } from '#master';
 import { openSealedKey } from '../sealed-key.ts';
 import { authenticateValues } from './authenticated-coordinator.ts';
@@ -233,4 +233,28 @@ async function readLine(file: string): Promise<string> {
   const line = (await readFile(file, 'utf8')).trim();
   if (line === '') throw new Error(`${file}: expected a line of text`);
   return line;
+}
+
+const Section = Type.Object(
+  {
+    bytes_per_stack: Type.Optional(Type.Integer({ minimum: 1024, maximum: 2 ** 40 })),
+    keys_per_stack: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
+    coordinator: Type.Optional(CoordinatorSection),
+  },
+  { additionalProperties: false },
+);
+
+/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+export function parseDataOptions(given: unknown) {
+  const data = parseSection('bridge:guests:data', Section, given ?? {});
+  const { coordinator = {} } = data;
+  checkCoordinatorOptions(coordinator);
+  return {
+    /** Bytes of the values of one data space. */
+    bytesPerStack: data.bytes_per_stack ?? 67_108_864,
+    /** Number of values that one data space may have. */
+    keysPerStack: data.keys_per_stack ?? 10_000,
+    /** Service that stores the values. Default: the store. */
+    coordinator,
+  };
 }

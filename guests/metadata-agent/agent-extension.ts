@@ -2,23 +2,25 @@
  * Metadata agents, vendordata of Nova and enrolment by identity rules as an extension of the bridge.
  */
 
-import type { FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import {
   type BridgeContext,
   type BridgeContribution,
   type BridgeExtensionModule,
   bridgeServices,
   type CheckContext,
+  type EnrolmentModule,
   type SectionProblem,
   sectionProblems,
 } from '#heat-bridge';
 import { AuditBursts, type ExtensionHost } from '#master';
+import { relayedAddress } from '#minion-protocol';
+import { tryParseJson } from '#runtime';
 import { createCloudReader, parseCloudOptions } from '../cloud/cloud-options.ts';
 import { parseGuestsSection, partsOfGuests } from '../guests-section.ts';
-import { bytesOf } from '../request-body.ts';
+import { bytesOf, textOf } from '../request-body.ts';
 import { readSecretFile } from '../secret-file.ts';
 import { guestServices } from '../services.ts';
-import { addAgentClaimRoutes } from './agent-claims.ts';
 import {
   AgentCredentials,
   agentHeader,
@@ -118,3 +120,30 @@ function checkAgents({ sections, names, problems }: CheckContext): readonly Sect
 }
 
 export const agentExtension: BridgeExtensionModule = { check: checkAgents, open: openAgents };
+
+/**
+ * `POST guest/enroll/claim` and `POST guest/enroll/failure`: the ticket must be good for the
+ * instance and its project, whatever the machine says of itself.
+ * @param identify - @throws AuthenticationError ERR_EAUTH_TOKEN
+ */
+export function addAgentClaimRoutes(
+  app: FastifyInstance,
+  identify: (request: FastifyRequest) => IdentifiedInstance,
+  { machines, machineRoutes }: Pick<EnrolmentModule, 'machineRoutes' | 'machines'>,
+): void {
+  const { bodyLimit, claim, failure } = machineRoutes;
+  const originOf = (request: FastifyRequest): Parameters<typeof machines.claim>[1] => {
+    const { instance, project } = identify(request);
+    // As a relay has it, so that a ticket may be bound to it.
+    const address = relayedAddress({ network: '', address: '', instance, project });
+    return { address, identity: { instance, project } };
+  };
+  app.post('/guest/enroll/claim', { bodyLimit, schema: claim }, async (request) => {
+    const from = originOf(request);
+    return machines.claim(tryParseJson(textOf(request.body)), from);
+  });
+  app.post('/guest/enroll/failure', { bodyLimit, schema: failure }, async (request) => {
+    const from = originOf(request);
+    return machines.report(tryParseJson(textOf(request.body)), from);
+  });
+}

@@ -7,7 +7,7 @@ import type { AuditRequester, ExtensionHost, StateOperation, TargetRequest } fro
 import { inTime, linkSignals, timeLimit } from '#runtime';
 import { defineRow, type RowOf } from '#store';
 import { BridgeError } from '../errors.ts';
-import { resolveProject } from '../http/request-project.ts';
+import { resolveProject } from '../http/http-caller.ts';
 import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
 import {
   aclCallOf,

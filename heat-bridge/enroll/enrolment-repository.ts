@@ -4,8 +4,7 @@ import { EventEmitter, on } from 'node:events';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import { MultiMap } from '#runtime';
 import { defineRow, fromJson } from '#store';
-import { isLive } from '../live-enrolment.ts';
-import { type Enrolment, EnrolmentSchema } from './enrolment.ts';
+import { type Enrolment, EnrolmentSchema, isLive } from './enrolment.ts';
 
 const prefix = 'enrolments';
 

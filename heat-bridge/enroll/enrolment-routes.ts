@@ -6,7 +6,7 @@ import type { Subject } from '#acl';
 import { AuthorizationError, actorOf, type ExtensionHost, type HttpServerContext } from '#master';
 import { compileSchema } from '#runtime';
 import { BridgeError } from '../errors.ts';
-import { resolveProject } from '../http/request-project.ts';
+import { resolveProject } from '../http/http-caller.ts';
 import { describeRoute, parseForm } from '../http/route-schema.ts';
 import {
   type Enrolment,

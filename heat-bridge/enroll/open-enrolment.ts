@@ -18,10 +18,9 @@ import { enrollMethods } from './enrolment-rpc.ts';
 import { type EnrollApi, EnrolmentService, type RetireListener } from './enrolment-service.ts';
 import { EnrolmentTransitions } from './enrolment-transitions.ts';
 import { KeyPairs } from './key-pairs.ts';
-import { MachineRequests } from './machine-requests.ts';
-import { addMachineRoutes, machineRoutes } from './machine-routes.ts';
+import { addMachineRoutes, MachineRequests, machineRoutes } from './machine-requests.ts';
 import { TicketClaimHandler } from './ticket-claims.ts';
-import { openTicketKey, ticketKeyOf } from './ticket-key.ts';
+import { openTicketKey, ticketKeyOf } from './tickets.ts';
 import { UsedTickets } from './used-tickets.ts';
 import { UserDataWriter } from './user-data.ts';
 

@@ -12,8 +12,8 @@ import {
 } from '#master';
 import { BridgeError, type BridgeErrorCode } from '../errors.ts';
 import type { RegistrationsApi } from '../registrations.ts';
+import { ownerNameOf, tokenHolderOf } from './http-caller.ts';
 import { describeRoute } from './route-schema.ts';
-import { ownerNameOf, tokenHolderOf } from './token-holder.ts';
 
 const strict = { additionalProperties: false };
 

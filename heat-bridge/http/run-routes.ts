@@ -5,7 +5,6 @@ import Type, { type TSchema } from 'typebox';
 import { type ExtensionHost, type HttpServerContext, toJson } from '#master';
 import { createCallerResolver, type HttpCaller } from './http-caller.ts';
 import { describeRoute } from './route-schema.ts';
-import { currentRunState, runStateSchema } from './run-state.ts';
 import { UpdateStreams } from './update-stream.ts';
 
 /** Bytes of a body. */
@@ -159,4 +158,22 @@ function schemasOf({
       answer: outcome,
     }),
   };
+}
+
+/** The answer's schema. @param outcome - schema of the outcome */
+export function runStateSchema(outcome: TSchema): TSchema {
+  return Type.Union([
+    Type.Object({ state: Type.Literal('running') }),
+    Type.Object({ state: Type.Literal('ended'), outcome }),
+  ]);
+}
+
+/**
+ * Returns at once, whether or not the run has ended.
+ * @param outcome - rejects where the master failed; so does the promise returned
+ */
+export async function currentRunState(outcome: Promise<object>): Promise<object> {
+  // Of two settled promises, `race` takes the first.
+  const ended = await Promise.race([outcome, Promise.resolve(undefined)]);
+  return ended === undefined ? { state: 'running' } : { state: 'ended', outcome: toJson(ended) };
 }

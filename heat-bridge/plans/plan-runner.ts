@@ -18,7 +18,7 @@ import type { Parameters } from '../commands/parameters.ts';
 import { Releases } from '../commands/releases.ts';
 import type { RunQuotas } from '../commands/run-quotas.ts';
 import { lateRunError, StoredRuns } from '../commands/stored-runs.ts';
-import { resolveProject } from '../http/request-project.ts';
+import { resolveProject } from '../http/http-caller.ts';
 import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
 import { targetBoundsOfGroup } from './group-reach.ts';
 import type { CompiledPlan, PlanCatalog } from './plan-catalog.ts';

@@ -15,8 +15,8 @@ import {
   signalWithLogin,
   signalWithToken,
 } from './heat-api-delivery.ts';
+import { heatBody } from './heat-requests.ts';
 import { awsBody, putResultObject, putSignalObject, putToCfn } from './pre-signed-delivery.ts';
-import { heatBody } from './signal-body.ts';
 import type {
   Delivery,
   HandleUse,

@@ -16,8 +16,8 @@ import { EnrolmentRepository } from '#heat-bridge/enroll/enrolment-repository.ts
 import { EnrolmentTransitions } from '#heat-bridge/enroll/enrolment-transitions.ts';
 import { KeyPairs } from '#heat-bridge/enroll/key-pairs.ts';
 import { TicketClaimHandler } from '#heat-bridge/enroll/ticket-claims.ts';
-import { openTicketKey } from '#heat-bridge/enroll/ticket-key.ts';
 import {
+  openTicketKey,
   signTicket,
   type TicketClaims,
   tryParseTicket,

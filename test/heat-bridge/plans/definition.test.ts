@@ -13,13 +13,14 @@ import { type CompiledPlan, compilePlan } from '#heat-bridge/plans/plan-catalog.
 import { parsePlanDefinition } from '#heat-bridge/plans/plan-definition.ts';
 import { PlanExecution, type PlanExecutionOptions } from '#heat-bridge/plans/plan-execution.ts';
 import { PlanRun } from '#heat-bridge/plans/plan-run.ts';
+import { StepRunner } from '#heat-bridge/plans/step-runner.ts';
 import {
   ancestorsOf,
   type StepDependencies,
+  type StepEnd,
+  StepSchedule,
   topologicalOrder,
-} from '#heat-bridge/plans/step-dependencies.ts';
-import { StepRunner } from '#heat-bridge/plans/step-runner.ts';
-import { type StepEnd, StepSchedule } from '#heat-bridge/plans/step-schedule.ts';
+} from '#heat-bridge/plans/step-schedule.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { cluster, commands, user } from './cluster.ts';
 
