@@ -1,7 +1,7 @@
 /** What a stack may signal as its minions, and what it is told of a signal that is not taken. */
 import test from 'ava';
 import { createHandleSignaller } from '#guests/deployments/stack-handles.ts';
-import type { HandleInfo } from '#heat-bridge/signals/handles.ts';
+import type { HandleInfo } from '#heat-bridge';
 import type { AcceptResult } from '#heat-bridge/signals/outbox.ts';
 import { SignalIntake } from '#heat-bridge/signals/signal-intake.ts';
 
