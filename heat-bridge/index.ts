@@ -4,17 +4,14 @@
  */
 
 export type {
-  BridgeContext,
-  BridgeContribution,
   BridgeExtension,
   BridgeExtensionModule,
-  CheckContext,
 } from './bridge-extension.ts';
 export { catalogAsMarkdown } from './catalog/catalog-docs.ts';
 export { catalogAsTypes } from './catalog/catalog-types.ts';
 export type { CatalogEntryKind } from './catalog/entry-kind.ts';
 export { type CatalogFinding, loadCatalog } from './catalog/load-catalog.ts';
-export { Catalog, type CompiledCommand } from './commands/command-catalog.ts';
+export { Catalog } from './commands/command-catalog.ts';
 export {
   type ArgumentSource,
   type CommandDefinition,
@@ -36,10 +33,8 @@ export type {
   CommandUpdate,
 } from './commands/command-request.ts';
 export type { RunStarted } from './commands/command-rpc.ts';
-export type { CommandRunner } from './commands/command-runner.ts';
 export { jsonDigest } from './commands/idempotency-keys.ts';
 export {
-  type CompiledParameters,
   compileParameters,
   type Parameters,
 } from './commands/parameters.ts';
@@ -47,8 +42,6 @@ export * as states from './commands/states/index.ts';
 export { findTextProblem } from './commands/text-checks.ts';
 export { ComposedBridge } from './composed-bridge.ts';
 export type {
-  AnyCommands,
-  AnyPlans,
   BridgeOptions,
   CommandsOf,
   CommandTypes,
@@ -65,7 +58,6 @@ export type {
   NewEnrolment,
 } from './enroll/enrolment.ts';
 export { isLive } from './enroll/enrolment.ts';
-export type { KnownEnrolments } from './enroll/enrolment-repository.ts';
 export type { EnrollApi } from './enroll/enrolment-service.ts';
 export type { EnrolmentModule } from './enroll/open-enrolment.ts';
 export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
@@ -79,13 +71,9 @@ export {
 export { addRegistrationRoutes } from './http/registration-routes.ts';
 export { describeRoute, listOf, parseBody, parseForm } from './http/route-schema.ts';
 export { httpProblemOf } from './http-problems.ts';
-export { type KeystoneOptions, parseKeystoneOptions } from './openstack/keystone-options.ts';
+export { parseKeystoneOptions } from './openstack/keystone-options.ts';
 export { type Credentials, requestToken } from './openstack/log-in.ts';
-export {
-  type DeliveryOutcome,
-  deliveryOutcomeOf,
-  errorTextOf,
-} from './openstack/service-answer.ts';
+export type { DeliveryOutcome } from './openstack/service-answer.ts';
 export { publicServiceUrl } from './openstack/service-catalog.ts';
 export { BridgeOptionsError, keyPath, parseSection, type SectionProblem } from './options.ts';
 export { PlanCatalog } from './plans/plan-catalog.ts';
@@ -129,13 +117,12 @@ export {
   jsonOf,
   limitOf,
 } from './transports/heat-requests.ts';
-export type { Ask, ResultDelivery, ResultSignal, ServiceUrls } from './transports/transport.ts';
+export type { Ask, ResultDelivery } from './transports/transport.ts';
 export {
   deliverResult,
   maxResultBytes,
   parseResultDestination,
   type ResultDestination,
-  type ResultTransport,
   secretsOf,
 } from './transports/transports.ts';
 export { messagesOf, zaqarClientId } from './transports/zaqar-delivery.ts';

@@ -1,7 +1,7 @@
 /** Reads instances and their networks from Nova and Neutron, page by page, with a service's log-in. */
 
 import Type, { type Static, type TSchema } from 'typebox';
-import { type KeystoneOptions, requestToken } from '#heat-bridge';
+import { type parseKeystoneOptions, requestToken } from '#heat-bridge';
 import {
   compileSchema,
   type HttpResult,
@@ -47,7 +47,7 @@ export interface CloudNetworks {
 class CloudError extends Error {}
 
 export interface CloudReaderOptions {
-  readonly keystone: Pick<KeystoneOptions, 'project' | 'url' | 'user'>;
+  readonly keystone: Pick<ReturnType<typeof parseKeystoneOptions>, 'project' | 'url' | 'user'>;
   /** Of the services, without a slash at the end: `https://nova:8774/v2.1`, `https://neutron:9696`. */
   readonly compute: string;
   readonly network: string;

@@ -1,14 +1,10 @@
 /** Data spaces and peers as an extension of the bridge. */
 
 import {
-  type BridgeContext,
-  type BridgeContribution,
   type BridgeExtensionModule,
   bridgeServices,
-  type CheckContext,
   createPresence,
   figureOf,
-  type SectionProblem,
   sectionProblems,
 } from '#heat-bridge';
 import { audited, type ExtensionHost, type MetricFamily } from '#master';
@@ -35,10 +31,7 @@ import { addGuestSignalRoute } from './guest-signals.ts';
 import { GuestTokens } from './guest-tokens.ts';
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
-async function openDataSpaces(
-  host: ExtensionHost,
-  { sections, names }: BridgeContext,
-): Promise<BridgeContribution> {
+const openDataSpaces: BridgeExtensionModule['open'] = async (host, { sections, names }) => {
   const { data, peers: cloudSection } = parseGuestsSection(sections.guests, names);
   const { bytesPerStack, keysPerStack, coordinator: coordinatorOptions } = parseDataOptions(data);
   const cloud =
@@ -111,7 +104,7 @@ async function openDataSpaces(
       await coordinator.close();
     },
   };
-}
+};
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
 async function readNotificationSecret(
@@ -164,7 +157,7 @@ async function describeMinion(
   return (await isConnected(id)) ? 'it is connected' : 'it is not connected';
 }
 
-function checkDataSpaces({ sections, names }: CheckContext): readonly SectionProblem[] {
+const checkDataSpaces: BridgeExtensionModule['check'] = ({ sections, names }) => {
   const { data, peers } = partsOfGuests(sections.guests);
   return [
     ...sectionProblems('bridge:guests', sections.guests, (it) => parseGuestsSection(it, names)),
@@ -175,7 +168,7 @@ function checkDataSpaces({ sections, names }: CheckContext): readonly SectionPro
       (it) => it && parseCloudOptions(it, sections.keystone),
     ),
   ];
-}
+};
 
 export const dataSpacesExtension: BridgeExtensionModule = {
   check: checkDataSpaces,

@@ -10,8 +10,6 @@ import {
   Catalog,
   type CatalogEntryKind,
   type CommandDefinition,
-  type CompiledCommand,
-  type CompiledParameters,
   catalogError,
   checkCatalogEntry,
   compileParameters,
@@ -101,7 +99,7 @@ export function parseCodeEntry(name: string, value: unknown): CodeDefinition {
 
 interface CompiledCode {
   readonly definition: CodeDefinition;
-  readonly inputs: CompiledParameters;
+  readonly inputs: ReturnType<typeof compileParameters>;
 }
 
 /** Code that may run. */
@@ -227,7 +225,7 @@ function statesCommandOf({
   description,
   within,
   timeout = 600,
-}: CodeDefinition): CompiledCommand {
+}: CodeDefinition): ReturnType<Catalog['get']> {
   return createStatesCommand({
     name,
     description,

@@ -1,6 +1,6 @@
 /** What a deployment runs: a command of the catalog, or nothing that the catalog does not permit. */
 
-import type { Catalog, CompiledCommand } from '#heat-bridge';
+import type { Catalog } from '#heat-bridge';
 import type { CodeCatalog } from './code-catalog.ts';
 import { configKindOf, deploymentGroups, isCodeGroup } from './deployment-groups.ts';
 import type { Deployment } from './metadata.ts';
@@ -60,7 +60,7 @@ function resolveState(deployment: Deployment, { commands, code }: CallCatalogs):
 }
 
 /** What Heat says of the deployment is passed where the command asks for it by these names. */
-function callOf({ definition }: CompiledCommand, deployment: Deployment): ResolvedCall {
+function callOf({ definition }: ReturnType<Catalog['get']>, deployment: Deployment): ResolvedCall {
   const { action, inputs, resource } = deployment;
   const { properties = {} } = definition.parameters ?? {};
   const known = Object.keys(properties as object);

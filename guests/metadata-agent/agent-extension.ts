@@ -4,13 +4,9 @@
 
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import {
-  type BridgeContext,
-  type BridgeContribution,
   type BridgeExtensionModule,
   bridgeServices,
-  type CheckContext,
   type EnrolmentModule,
-  type SectionProblem,
   sectionProblems,
 } from '#heat-bridge';
 import { AuditBursts, type ExtensionHost } from '#master';
@@ -34,10 +30,7 @@ import { InstanceEnrolments } from './instance-enrolments.ts';
 import { addVendordataRoute, Vendordata } from './vendordata.ts';
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
-async function openAgents(
-  host: ExtensionHost,
-  { sections, names }: BridgeContext,
-): Promise<BridgeContribution> {
+const openAgents: BridgeExtensionModule['open'] = async (host, { sections, names }) => {
   const { agents: given, identity, vendordata, peers } = parseGuestsSection(sections.guests, names);
   const files = parseAgents(given);
   const cloud = peers === undefined ? undefined : parseCloudOptions(peers, sections.keystone);
@@ -84,7 +77,7 @@ async function openAgents(
     },
     close: async () => bursts.flush(),
   };
-}
+};
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
 async function openCredentials(
@@ -98,7 +91,7 @@ async function openCredentials(
   return new AgentCredentials(secrets, host.now);
 }
 
-function checkAgents({ sections, names, problems }: CheckContext): readonly SectionProblem[] {
+const checkAgents: BridgeExtensionModule['check'] = ({ sections, names, problems }) => {
   const { agents, identity, vendordata, peers } = partsOfGuests(sections.guests);
   const { enroll } = sections;
   const surroundings = {
@@ -117,7 +110,7 @@ function checkAgents({ sections, names, problems }: CheckContext): readonly Sect
     ),
     ...sectionProblems('bridge:guests:vendordata', vendordata, (it) => it && parseVendordata(it)),
   ];
-}
+};
 
 export const agentExtension: BridgeExtensionModule = { check: checkAgents, open: openAgents };
 

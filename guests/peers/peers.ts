@@ -2,7 +2,7 @@
 
 import { isIP } from 'node:net';
 import Type, { type Static } from 'typebox';
-import { BridgeError, type Enrolment, type KnownEnrolments, listOf } from '#heat-bridge';
+import { BridgeError, type Enrolment, type EnrolmentModule, listOf } from '#heat-bridge';
 import type { CloudNetworks, CloudPort, CloudServer } from '../cloud/cloud-reader.ts';
 
 const Text = Type.String();
@@ -50,6 +50,8 @@ export const PeersSchema = Type.Object({
 /** Peers of a guest. */
 export type PeerList = Readonly<Static<typeof PeersSchema>>;
 
+type KnownEnrolments = Pick<EnrolmentModule['enrolments'], 'liveOf' | 'liveOfProject'>;
+
 /** Peers of one answer. */
 const maxPeers = 1000;
 
@@ -72,12 +74,12 @@ export type AddressOf = (minion: string) => string | undefined;
 
 /** Knows instances and minions by project. */
 export class PeerDirectory {
-  readonly #enrolments: Pick<KnownEnrolments, 'liveOf' | 'liveOfProject'>;
+  readonly #enrolments: KnownEnrolments;
   #cloud: CloudState = nothing;
   /** Ids of instances by project. */
   #byProject: ReadonlyMap<string, readonly string[]> = new Map();
 
-  constructor(enrolments: Pick<KnownEnrolments, 'liveOf' | 'liveOfProject'>) {
+  constructor(enrolments: KnownEnrolments) {
     this.#enrolments = enrolments;
   }
 

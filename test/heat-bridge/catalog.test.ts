@@ -5,13 +5,7 @@ import path from 'node:path';
 import test from 'ava';
 import fc from 'fast-check';
 import { loadCatalog } from '#guests';
-import {
-  BridgeError,
-  Catalog,
-  type CommandDefinition,
-  type CompiledCommand,
-  describeCommand,
-} from '#heat-bridge';
+import { BridgeError, Catalog, type CommandDefinition, describeCommand } from '#heat-bridge';
 import { parseCommandDefinition } from '#heat-bridge/commands/command-definition.ts';
 import lists from '#heat-bridge/commands/function-lists.json' with { type: 'json' };
 import { loadFunctionReviews } from '#heat-bridge/commands/function-lists.ts';
@@ -255,7 +249,9 @@ test('a place that is not there is told', async (t) => {
 
 // What parameters of a caller may hold: what is refused says where, and nothing of the caller's.
 
-function compiled(body: Omit<CommandDefinition, 'name' | 'description'>): CompiledCommand {
+function compiled(
+  body: Omit<CommandDefinition, 'name' | 'description'>,
+): ReturnType<Catalog['get']> {
   return new Catalog([parseCommandDefinition('a.b', { description: 'x', ...body })]).get('a.b');
 }
 
