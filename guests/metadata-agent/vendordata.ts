@@ -17,19 +17,10 @@ import {
   type HttpServerContext,
 } from '#master';
 import { compileSchema, TokenBuckets } from '#runtime';
+import type { parseVendordata } from './agent-section.ts';
 import type { InstanceEnrolments, InstanceRequest } from './instance-enrolments.ts';
 
-/** See the section `bridge: guests: vendordata:`. */
-export interface VendordataOptions {
-  /** Of minions; `{uuid}`, `{name}` and `{project}` stand for those of the instance. */
-  readonly id: string;
-  /** Seconds that a ticket is good for, from the first request on. Default: `enroll: ticket_lifetime`. */
-  readonly ticketLifetime: number | undefined;
-  /** Whether instances claim by the metadata agent of their network. */
-  readonly agent: boolean;
-  /** Of the masters, as instances reach them. Default: `enroll: masters`. */
-  readonly masters: readonly string[] | undefined;
-}
+type VendordataOptions = ReturnType<typeof parseVendordata>;
 
 const Id = Type.String({ pattern: '^[A-Za-z0-9-]{1,64}$' });
 const Text = Type.Union([Type.String({ maxLength: 255 }), Type.Null()]);

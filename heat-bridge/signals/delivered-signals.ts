@@ -9,14 +9,11 @@ import type { OutboxRecord } from './outbox-records.ts';
 /** How long a delivered signal is listed, milliseconds. */
 const deliveredTtlMs = 86_400_000;
 
-/** More than an operator reads; the oldest go. */
-const maxDelivered = 10_000;
-
 /** The signals that were delivered, for a day, without what the guest said. */
 export class DeliveredList {
   readonly #state: SharedArea;
   readonly #now: () => number;
-  readonly #ids = new AgedIds();
+  readonly #ids = new AgedIds('delivered');
 
   private constructor(state: SharedArea, now: () => number) {
     this.#state = state;
@@ -25,7 +22,7 @@ export class DeliveredList {
 
   static async open(state: SharedArea, now: () => number): Promise<DeliveredList> {
     const delivered = new DeliveredList(state, now);
-    await delivered.#ids.follow(state, 'delivered');
+    await delivered.#ids.follow(state);
     return delivered;
   }
 
@@ -42,17 +39,7 @@ export class DeliveredList {
   operations(record: OutboxRecord, httpStatus: number | undefined): readonly StateOperation[] {
     const endedAt = this.#now();
     const entry = outboxEntryOf(record, 'delivered', { httpStatus, endedAt });
-    const expiresAt = endedAt + deliveredTtlMs;
-    const put = {
-      op: 'put',
-      key: ['signals', 'delivered', record.id],
-      value: deliveredRow.encode(entry),
-      expiresAt,
-    } as const;
-    this.#ids.add(record.id, expiresAt);
-    const oldest = this.#ids.dropOldest(maxDelivered);
-    if (oldest === undefined) return [put];
-    return [put, { op: 'delete', key: ['signals', 'delivered', oldest] }];
+    return this.#ids.put(record.id, deliveredRow.encode(entry), endedAt + deliveredTtlMs);
   }
 }
 

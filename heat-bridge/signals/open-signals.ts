@@ -7,7 +7,7 @@ import { type AuditRequester, audited, type ExtensionHost, type MetricFamily } f
 import { createDnsResolver, createHttpClient, type HttpClient } from '#runtime';
 import type { BridgeContribution } from '../bridge-extension.ts';
 import { familyOf, figureOf } from '../figures.ts';
-import { DeliveryWorker, OutboxDelivery } from './delivery-worker.ts';
+import { DeliveryWorker } from './delivery-worker.ts';
 import type { GroupMembership } from './handle-groups.ts';
 import { type HandleInfo, HandleRegistry } from './handles.ts';
 import { HeldSignals } from './held-signals.ts';
@@ -106,17 +106,6 @@ export async function openSignals(
     mayRepeat: true,
   });
   const outbox = await Outbox.open({ state, quotas, keepMarksMs, deadLetterTtlMs, now });
-  const createWorker = (closing: AbortSignal): DeliveryWorker =>
-    new DeliveryWorker({
-      handles,
-      outbox,
-      ask,
-      pace,
-      closing,
-      now,
-      log,
-      reports,
-    });
   const held = new HeldSignals({
     handles,
     outbox,
@@ -128,7 +117,7 @@ export async function openSignals(
     reports,
     onExpired: (record, reason) => auditExpired(host.audit, record, reason),
   });
-  const delivery = new OutboxDelivery(outbox, held, createWorker);
+  const delivery = new DeliveryWorker({ handles, outbox, held, ask, pace, now, log, reports });
   const release = (handle: HandleInfo): Promise<void> =>
     held.releaseAll(handle).catch((error: unknown) => {
       log.error({ alias: handle.alias, err: error }, 'held signals were not given to the handle');
@@ -213,7 +202,7 @@ function outboxFamilies(
 /** @param release - delivers what was held for a handle */
 function createHandlesApi(
   handles: HandleRegistry,
-  courier: OutboxDelivery,
+  courier: DeliveryWorker,
   release: (handle: HandleInfo) => Promise<void>,
 ): HandlesApi {
   return {
