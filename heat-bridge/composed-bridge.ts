@@ -164,7 +164,7 @@ export class ComposedBridge implements CoreBridge<CommandTypes, PlanTypes> {
 }
 
 /** The pillars of all extensions of the bridge, together below the key `saltbridge`. */
-export class BridgePillar implements ExtPillar {
+class BridgePillar implements ExtPillar {
   readonly name = 'bridge';
   readonly #contributions: readonly BridgeContribution[];
 

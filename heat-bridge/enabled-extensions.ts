@@ -51,7 +51,7 @@ export async function loadEnabled(
 }
 
 /** As {@link loadEnabled}, for sections whose form is wrong. */
-export async function loadForCheck(
+async function loadForCheck(
   extensions: readonly BridgeExtension[],
   choice: ExtensionChoice,
   given: unknown,

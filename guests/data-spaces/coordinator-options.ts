@@ -72,7 +72,7 @@ const Zookeeper = Type.Object(
 );
 
 /** One of both, or neither: the store. */
-export const CoordinatorSection = Type.Object(
+const CoordinatorSection = Type.Object(
   { etcd: Type.Optional(Etcd), zookeeper: Type.Optional(Zookeeper) },
   {
     ...strict,
@@ -95,7 +95,7 @@ const defaultTimeout = 5;
 const keyRow = ['guests', 'values-key'];
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
-export function checkCoordinatorOptions({ etcd, zookeeper }: CoordinatorOptions): void {
+function checkCoordinatorOptions({ etcd, zookeeper }: CoordinatorOptions): void {
   if (etcd !== undefined) checkEtcd(etcd);
   if (zookeeper === undefined) return;
   checkTls('zookeeper', zookeeper);

@@ -40,9 +40,6 @@ const Concurrency = Type.Object(
   strict,
 );
 
-/** Limits of the runs of a command at a time. */
-export type ConcurrencyLimit = Readonly<Static<typeof Concurrency>>;
-
 /** Everything but the name; what stands behind a name in a file. */
 const CommandBody = Type.Object(
   {

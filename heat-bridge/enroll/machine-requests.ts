@@ -13,7 +13,7 @@ import type { MachineIdentity } from './tickets.ts';
 /** Refused claims and reports of one address; more are refused unread. */
 const refusedTicketRate = { perSecond: 1, burst: 60 };
 /** Bytes of a body: a ticket and some words. */
-export const machineBodyLimit = 8192;
+const machineBodyLimit = 8192;
 
 const claimForm = compileSchema(ClaimBody);
 const failureForm = compileSchema(FailureBody);

@@ -20,7 +20,7 @@ const strict = { additionalProperties: false };
 type Operation = 'add' | 'replace' | 'list' | 'show' | 'remove';
 
 /** A registration that was read, and the minions that its owner must have a rule for. */
-export interface ReadRegistration<Registration> {
+interface ReadRegistration<Registration> {
   readonly registration: Registration;
   /** `undefined`: only a rule for any minion permits it. */
   readonly minions: readonly string[] | undefined;

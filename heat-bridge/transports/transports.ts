@@ -36,7 +36,7 @@ interface PreSigned<T extends string> {
 }
 
 /** Destinations of handles. */
-export interface HandleDestinations {
+type HandleDestinations = {
   readonly AWS_SIGNAL: PreSigned<'AWS_SIGNAL'>;
   readonly CFN_SIGNAL: PreSigned<'CFN_SIGNAL'>;
   readonly HEAT_SIGNAL: Credentials & { readonly transport: 'HEAT_SIGNAL'; readonly url: string };
@@ -48,7 +48,7 @@ export interface HandleDestinations {
   };
   readonly WEBHOOK: WebhookReceiver & { readonly transport: 'WEBHOOK' };
   readonly ZAQAR_SIGNAL: ZaqarQueue & { readonly transport: 'ZAQAR_SIGNAL' };
-}
+};
 
 /** Destinations of results of deployments. */
 interface ResultDestinations {
