@@ -4,7 +4,7 @@
  * one is found.
  */
 
-import Type from 'typebox';
+import Type, { type TSchema } from 'typebox';
 import { type AuditDetails, extensionMethod, type RpcTable } from '#master';
 import { BridgeError, type BridgeErrorCode } from './errors.ts';
 
@@ -14,7 +14,12 @@ export interface RegistrationOwner {
 }
 
 /** Registrations of one kind, for programs. */
-export interface RegistrationsApi<Registration, Info, Details = Info> {
+export interface RegistrationsApi<
+  Registration,
+  Info,
+  Details = Info,
+  Of extends RegistrationOwner = RegistrationOwner,
+> {
   /**
    * Registers; durable when it resolves.
    * @param options - `replaces`: whether a registration of this name and owner may exist
@@ -26,9 +31,9 @@ export interface RegistrationsApi<Registration, Info, Details = Info> {
   ): Promise<Info>;
   list(selection?: RegistrationOwner): Promise<readonly Info[]>;
   /** @throws BridgeError `ERR_…_UNKNOWN` of the kind */
-  show(name: string, of?: RegistrationOwner): Promise<Details>;
+  show(name: string, of?: Of): Promise<Details>;
   /** Forgets a registration and its secrets. @throws BridgeError `ERR_…_UNKNOWN` of the kind */
-  remove(name: string, of?: RegistrationOwner): Promise<Info>;
+  remove(name: string, of?: Of): Promise<Info>;
 }
 
 const strict = { additionalProperties: false };
@@ -44,19 +49,25 @@ interface RegistrationRecords<Info> {
   readonly key: 'alias' | 'name';
   /** Audit details of a registration, without its name. */
   readonly detailsOf: (info: Info) => AuditDetails;
+  /** Fields besides the owner that tell registrations of one name apart. */
+  readonly selectors?: Readonly<Record<string, TSchema>>;
 }
 
 /** Returns the methods `add`, `list`, `show` and `remove` at the local socket. */
 export function registrationMethods<Registration extends object, Info, Details>(
   api: RegistrationsApi<Registration, Info, Details>,
-  { subject, key, detailsOf }: RegistrationRecords<Info>,
+  { subject, key, detailsOf, selectors }: RegistrationRecords<Info>,
 ): RpcTable {
   const nameIn = (given: object): string => String(Object(given)[key]);
-  const Which = Type.Unsafe<RegistrationOwner>(Type.Object({ [key]: Text, ...ownerField }, strict));
+  const Which = Type.Unsafe<RegistrationOwner>(
+    Type.Object({ [key]: Text, ...ownerField, ...selectors }, strict),
+  );
   // `add` reads it more closely.
   const registration = Type.Unsafe<Registration>(Type.Object({ [key]: Text }));
-  const ownerIn = ({ owner }: RegistrationOwner): RegistrationOwner =>
-    owner === undefined ? {} : { owner };
+  const ownerIn = (given: object): RegistrationOwner => {
+    const { [key]: _, ...of } = Object(given);
+    return of;
+  };
   return {
     add: extensionMethod({
       parameters: Type.Object(

@@ -58,7 +58,7 @@ export function saltServices(options: SaltServiceOptions = {}): MasterExtension[
       open: async (host) => (await import('./mine/extension.ts')).openMineExtension(host),
     },
     runners: {
-      after: ['mine'],
+      after: ['files', 'mine', 'pillar'],
       open: async (host) => (await import('./runners/extension.ts')).openRunners(host),
     },
     wheel: {

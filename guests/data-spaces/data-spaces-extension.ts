@@ -29,6 +29,7 @@ import { GuestRequests } from './guest-requests.ts';
 import { addGuestRoutes } from './guest-routes.ts';
 import { addGuestSignalRoute } from './guest-signals.ts';
 import { GuestTokens } from './guest-tokens.ts';
+import { redactReturn } from './secret-returns.ts';
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
 const openDataSpaces: BridgeExtensionModule['open'] = async (host, { sections, names }) => {
@@ -74,6 +75,7 @@ const openDataSpaces: BridgeExtensionModule['open'] = async (host, { sections, n
     pillar: guestPillar({ spaces, values, requests }),
     files: serveGuestFiles(files),
     minionRunners: requests.runners,
+    redactReturn: (minion, load) => redactReturn(spaces, minion, load),
     metrics: () => connectionFigures(coordinator),
     addRoutes: (app, server) => {
       const guestOf = createGuestIdentifier(server, tokens, agents);

@@ -1,8 +1,9 @@
 /** Interfaces to registered stacks: for programs, at the local socket, with audit records. */
 
 import Type, { type Static } from 'typebox';
-import { listOf, type RegistrationsApi, registrationMethods } from '#heat-bridge';
+import { listOf, type OutboxEntry, type RegistrationsApi, registrationMethods } from '#heat-bridge';
 import type { RpcTable } from '#master';
+import { Texts } from '#store';
 import type { DeploymentEnd } from '../run-result.ts';
 import type { DeploymentRecord } from './deployment-records.ts';
 import { type StackInfo, type StackRegistration, StackSchema } from './stacks.ts';
@@ -29,6 +30,21 @@ const DeploymentSchema = Type.Object({
 /** A deployment, without inputs, outputs and secrets. */
 export type DeploymentInfo = Readonly<Static<typeof DeploymentSchema>>;
 
+/** A signal for which no handle is registered. */
+const UnclaimedSchema = Type.Object({
+  id: Text,
+  alias: Text,
+  minion: Text,
+  member: Type.Optional(Text),
+  /** `held` until a handle is registered; `dead`: it was given up. */
+  state: Type.Enum(['dead', 'held']),
+  acceptedAt: Type.Integer(),
+  reason: Type.Optional(Text),
+});
+
+/** A signal for which no handle is registered. */
+export type UnclaimedSignal = Readonly<Static<typeof UnclaimedSchema>>;
+
 /** A registered stack, its servers now, and its latest deployments. */
 export const StackDetailsSchema = Type.Object({
   ...StackSchema.properties,
@@ -41,10 +57,13 @@ export const StackDetailsSchema = Type.Object({
       readAt: Type.Optional(Type.Integer()),
       /** Reason for which it could not be read, or for which its next deployment waits. */
       problem: Type.Optional(Text),
+      warnings: Type.Optional(Texts),
     }),
   ),
   /** The oldest first; at most 1,000. */
   deployments: Type.Unsafe<readonly DeploymentInfo[]>(Type.Array(DeploymentSchema)),
+  /** Signals of its minions for which no handle was registered; the oldest first, at most 1,000. */
+  unclaimed: Type.Unsafe<readonly UnclaimedSignal[]>(Type.Array(UnclaimedSchema)),
 });
 
 /** A registered stack, its servers now, and its latest deployments. */
@@ -56,6 +75,19 @@ export type StackDetails = Readonly<Static<typeof StackDetailsSchema>>;
  * by itself, and Heat is not told.
  */
 export type StacksApi = RegistrationsApi<StackRegistration, StackInfo, StackDetails>;
+
+export function unclaimedOf(entry: OutboxEntry): UnclaimedSignal {
+  const { acceptedAt, alias, id, member, minion, reason, state } = entry;
+  return {
+    id,
+    alias,
+    minion,
+    ...(member === undefined ? {} : { member }),
+    state: state === 'dead' ? 'dead' : 'held',
+    acceptedAt,
+    ...(reason === undefined ? {} : { reason }),
+  };
+}
 
 export function deploymentInfoOf(record: DeploymentRecord): DeploymentInfo {
   const { id, server, minion, name, action, command, state, end, reason } = record;

@@ -11,7 +11,7 @@ import {
   type HttpServerContext,
 } from '#master';
 import { BridgeError, type BridgeErrorCode } from '../errors.ts';
-import type { RegistrationsApi } from '../registrations.ts';
+import type { RegistrationOwner, RegistrationsApi } from '../registrations.ts';
 import { ownerNameOf, tokenHolderOf } from './http-caller.ts';
 import { describeRoute } from './route-schema.ts';
 
@@ -39,6 +39,8 @@ export interface RegistrationRoutes<Registration, Info, Details> {
   /** Code of a body that is not a map. */
   readonly formError: BridgeErrorCode;
   readonly bodyLimit: number;
+  /** Query fields that tell registrations of one name apart. */
+  readonly query?: Readonly<Record<string, TSchema>>;
   readonly summaries: Readonly<Record<Operation, string>>;
   readonly body: TObject;
   readonly info: TSchema;
@@ -56,7 +58,8 @@ export interface RegistrationRoutes<Registration, Info, Details> {
 interface OwnRegistrations<Api> {
   readonly api: Api;
   readonly by: AuditRequester;
-  readonly owner: string;
+  /** Owner, and the query fields that were given. */
+  readonly of: RegistrationOwner & { readonly owner: string };
 }
 
 /**
@@ -80,7 +83,11 @@ export function addRegistrationRoutes<Registration, Info, Details>(
     const { subject, stop } = await tokenHolderOf(request, server, host);
     stop();
     const by = { who: actorOf(subject), rule: kind.rule };
-    return { api: kind.as(by, subject), by, owner: ownerNameOf(subject) };
+    const fields = Object.entries(Object(request.query)).filter(
+      ([name]) => name in (kind.query ?? {}),
+    );
+    const of = { ...Object.fromEntries(fields), owner: ownerNameOf(subject) };
+    return { api: kind.as(by, subject), by, of };
   };
   const add = async (request: FastifyRequest, given: object, replaces: boolean): Promise<Info> => {
     const { subject, policy, stop } = await tokenHolderOf(request, server, host);
@@ -109,16 +116,16 @@ export function addRegistrationRoutes<Registration, Info, Details>(
     add(request, { ...mapIn(request), [key]: nameIn(request, key) }, true),
   );
   app.get(`/${collection}`, { schema: schemas.list }, async (request) => {
-    const { api, owner } = await owned(request);
-    return api.list({ owner });
+    const { api, of } = await owned(request);
+    return api.list({ owner: of.owner });
   });
   app.get(one, { schema: schemas.show }, async (request) => {
-    const { api, owner } = await owned(request);
-    return api.show(nameIn(request, key), { owner });
+    const { api, of } = await owned(request);
+    return api.show(nameIn(request, key), of);
   });
   app.delete(one, { schema: schemas.remove }, async (request) => {
-    const { api, owner } = await owned(request);
-    return api.remove(nameIn(request, key), { owner });
+    const { api, of } = await owned(request);
+    return api.remove(nameIn(request, key), of);
   });
   return owned;
 }
@@ -134,18 +141,20 @@ function schemasOf({
   body,
   info,
   details,
+  query,
 }: Pick<
   RegistrationRoutes<unknown, unknown, unknown>,
-  'body' | 'details' | 'info' | 'key' | 'summaries'
+  'body' | 'details' | 'info' | 'key' | 'query' | 'summaries'
 >): Readonly<Record<Operation, FastifySchema>> {
   // The name is in the path.
   const name = Type.Optional(body.properties[key] ?? Type.String());
   const replacement = Type.Object({ ...body.properties, [key]: name }, strict);
+  const selected = query === undefined ? {} : { query };
   return {
     add: describeRoute({ summary: summaries.add, body, answer: info }),
     replace: describeRoute({ summary: summaries.replace, body: replacement, answer: info }),
     list: describeRoute({ summary: summaries.list, answer: Type.Array(info) }),
-    show: describeRoute({ summary: summaries.show, answer: details }),
-    remove: describeRoute({ summary: summaries.remove, answer: info }),
+    show: describeRoute({ summary: summaries.show, answer: details, ...selected }),
+    remove: describeRoute({ summary: summaries.remove, answer: info, ...selected }),
   };
 }

@@ -18,6 +18,7 @@ export function signalMethods({ handles, outbox }: SignalsApi): RpcTable {
       subject: 'handle',
       key: 'alias',
       detailsOf: auditedMinions,
+      selectors: { stack: Type.Optional(Text) },
     }),
     outbox: {
       list: extensionMethod({

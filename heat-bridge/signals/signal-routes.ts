@@ -35,6 +35,8 @@ export function addSignalRoutes(
     rule: 'own-handle',
     formError: 'ERR_HANDLE_FORM',
     bodyLimit: 1_048_576,
+    // Selects one of several handles with the same alias.
+    query: { stack: Type.Optional(Type.String()) },
     summaries: {
       add: 'Registers a handle of Heat, or a webhook; it is of whoever asks',
       replace: 'Registers a handle in the place of one of this alias',
@@ -64,10 +66,10 @@ export function addSignalRoutes(
       url: `/handles/:alias/outbox${path}`,
       schema: describeRoute({ summary, answer: EntriesSchema }),
       handler: async (request) => {
-        const { api, by, owner } = await owned(request);
+        const { api, by, of } = await owned(request);
         // Another's handle is as unknown as one that does not exist.
-        const { alias } = await api.show(nameIn(request, 'alias'), { owner });
-        return signals.as(by).outbox[operation]({ alias, owner });
+        const { alias } = await api.show(nameIn(request, 'alias'), of);
+        return signals.as(by).outbox[operation]({ alias, owner: of.owner });
       },
     });
   };

@@ -8,9 +8,20 @@ import type { OutboxEntry } from './outbox-entry.ts';
  * The handles that minions may signal. `add` delivers signals that came before the handle and are held
  * for it. Signals for an endpoint that is not listed end in the dead-letter list: `isListed` shows that
  * before. `list` has handles that ended for a day. After `remove`, what waits for the handle goes to
- * the dead-letter list. If several owners have the alias, the error is ERR_HANDLE_AMBIGUOUS.
+ * the dead-letter list. If several owners or stacks have the alias, the error is ERR_HANDLE_AMBIGUOUS.
  */
-export type HandlesApi = RegistrationsApi<HandleRegistration, HandleInfo>;
+export type HandlesApi = RegistrationsApi<
+  HandleRegistration,
+  HandleInfo,
+  HandleInfo,
+  HandleOwnerAndStack
+>;
+
+/** Selects one of several handles with the same alias. */
+export interface HandleOwnerAndStack extends RegistrationOwner {
+  /** Stack of the handle. Default: any; several are ERR_HANDLE_AMBIGUOUS. */
+  readonly stack?: string;
+}
 
 /** Which entries of the outbox are meant: one, those of an alias or of an owner's handles, or all. */
 export interface OutboxSelection extends RegistrationOwner {

@@ -280,7 +280,8 @@ function checkNodes(root: unknown, { maxValues, isPlain = false }: YamlLimits): 
   }
 }
 
-function isBeyond64Bits(value: unknown): boolean {
+/** Whether a value is an integer that MessagePack has no form for. */
+export function isBeyond64Bits(value: unknown): boolean {
   return typeof value === 'bigint' && (value < -(2n ** 63n) || value >= 2n ** 64n);
 }
 
