@@ -133,10 +133,7 @@ function rowsOf(
 }
 
 /** The table of one kind as Markdown: a row for each module, or for each filter that is refused. */
-function compatibilityTable(
-  rows: readonly CompatibilityRow[],
-  kind: CompatibilityKind,
-): string {
+function compatibilityTable(rows: readonly CompatibilityRow[], kind: CompatibilityKind): string {
   const own = rows.filter((row) => row.kind === kind);
   const lines = kind === 'filter' ? filterLines(own) : moduleLines(own);
   return `${lines.join('\n')}\n`;
