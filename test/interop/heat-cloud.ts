@@ -211,8 +211,6 @@ export interface StackAnswer {
     readonly stack_status_reason: string;
     readonly outputs?: readonly { readonly output_key: string; readonly output_value: unknown }[];
   };
-  /** Of a resource. */
-  readonly events?: readonly { readonly resource_status: string }[];
 }
 
 /** Asks heat-api about a stack, below the user's project. @param user - default: the plain member */

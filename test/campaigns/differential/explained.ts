@@ -51,6 +51,15 @@ const explanations: readonly Explanation[] = [
     id: 'yaml-flow-dash',
     covers: (_, { message }) => message?.startsWith('Block collections are not allowed') === true,
   },
+  // An included file that is no map has no value here; Salt puts it under the key, beside the error.
+  {
+    id: 'pillar-include-value',
+    covers: (it, { value }, theirs) =>
+      it.kind === 'pillar' &&
+      value?.endsWith(' with errors') === true &&
+      theirs.value?.endsWith(' with errors') === true &&
+      Object.values(it.files).some((text) => text.includes('key: sub')),
+  },
   // Python's addresses of objects.
   {
     id: 'object-address',
