@@ -3,11 +3,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import path from 'node:path';
-import { Writable } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
 import { resolveMasterConfig } from '#config';
 import {
-  createLogger,
   createMemoryFiles,
   type FileServerBackend,
   type FunctionCall,
@@ -268,7 +266,6 @@ async function runFileserver(master: Master, fun: string, kwarg: WireMap = {}): 
 interface Served {
   readonly master: Master;
   readonly root: string;
-  readonly log: string[];
 }
 
 /** `roots` with `base` and `dev`, and `memory` with one file in `base`. */
@@ -286,18 +283,8 @@ async function serve(t: ExecutionContext): Promise<Served> {
   const fileRoots = { base: [path.join(root, 'base')], dev: [path.join(root, 'dev')] };
   const roots = await openFileRoots(resolveMasterConfig({ fileRoots }));
   const memory = createMemoryFiles({ base: { 'from/memory': 'm' } });
-  const log: string[] = [];
-  const stream = new Writable({
-    write: (line, _encoding, done) => {
-      log.push(String(line));
-      done();
-    },
-  });
-  const { master } = await startVectorMaster(t, {
-    fileserver: { backends: [roots, memory] },
-    logger: createLogger('warning', stream),
-  });
-  return { master, root, log };
+  const { master } = await startVectorMaster(t, { fileserver: { backends: [roots, memory] } });
+  return { master, root };
 }
 
 test('what is served is told by environment and by backend', async (t) => {
