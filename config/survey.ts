@@ -1,5 +1,6 @@
 import { warnOfExtPillar } from './ext-pillar.ts';
 import { warnOfFileBackends } from './fileserver-backend.ts';
+import { warnOfGrainRights } from './grain-rights.ts';
 import { warnOfPushedFiles, warnOfUnserved } from './load.ts';
 import { warnOfNarrowed } from './narrowed-patterns.ts';
 import { type ReadConfig, readConfigDirectory } from './read-config.ts';
@@ -24,6 +25,7 @@ export async function surveyMasterConfig(directory: string): Promise<ConfigSurve
       ...warnOfSchedule(settings),
       ...warnOfNarrowed(config, settings),
       ...warnOfRights(config, settings),
+      ...warnOfGrainRights(config, settings),
       ...warnOfPushedFiles(config, settings),
     ],
     problems,

@@ -1,5 +1,6 @@
 /** The face of the master for other rooms; exports/saltbridge.ts lists what programs may use. */
 export {
+  type AddressedMinions,
   type AuditDetails,
   type AuditRequester,
   type BatchRequest,

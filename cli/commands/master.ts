@@ -4,7 +4,7 @@ import { open } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Command, Option } from 'commander';
-import { connectLocalMaster } from '#client';
+import { connectMaster } from '#client';
 import type { LogLevel, MasterConfig } from '#config';
 import { type Account, planUserChange } from '#server/process/account.ts';
 import { openLogFile } from '#server/process/log.ts';
@@ -54,7 +54,7 @@ async function waitUntilReady(
   begin: number,
 ): Promise<number> {
   const deadline = Date.now() + startTimeoutMs;
-  const api = connectLocalMaster({ socketPath: socket });
+  const api = connectMaster({ socketPath: socket });
   while (!hasEnded.aborted && Date.now() < deadline) {
     // Another master on the same socket answers too: only the one that was started counts.
     const pid = await api.status().then(

@@ -49,17 +49,20 @@ export function createHost(
       if (decision.effect === 'deny') audit.ruled.note(...askedOf(question, decision));
       return decision;
     },
-    minionsOf: (target, bounds) => users.minionsOf(target, bounds),
+    resolveTarget: (target, bounds) => users.resolveTarget(target, bounds),
     isWithin: (minions, target) => users.isWithin(minions, target),
-    resumeJob: (jid, signal) => api().jobs.follow(jid, signal),
+    resumeJob: (jid, options = {}) => {
+      api();
+      return jobs.resume(jid, options);
+    },
     holdToken: (token) => services.use(masterServices.tokenHolders, name).hold(token),
     freshJid: async () => {
       api();
       return jobs.freshJid();
     },
-    isConnected: async (minion) => {
+    isReachable: async (minion) => {
       api();
-      return jobs.isConnected(minion);
+      return jobs.isReachable(minion);
     },
     state: openStateArea(context.ownStore, auth.seal, namespace),
     shared: openSharedArea(context, auth.seal, namespace),

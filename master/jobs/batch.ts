@@ -3,6 +3,7 @@
 import {
   type BatchRequest,
   type BatchUpdate,
+  type JobOrigin,
   type JobUpdate,
   MasterError,
   type RunRequest,
@@ -86,7 +87,7 @@ class BatchWait {
 }
 
 /** Publishes one job and follows it. */
-type Run = (request: RunRequest, signal?: AbortSignal) => AsyncIterable<JobUpdate>;
+type Run = (request: RunRequest & JobOrigin, signal?: AbortSignal) => AsyncIterable<JobUpdate>;
 
 const percentage = /^\d{1,3}(\.\d+)?%$/;
 const count = /^[1-9]\d{0,8}$/;
@@ -99,7 +100,7 @@ const count = /^[1-9]\d{0,8}$/;
  */
 export async function* runBatch(
   run: Run,
-  request: BatchRequest,
+  request: BatchRequest & JobOrigin,
   signal?: AbortSignal,
   start: StartTimer = startTimer,
 ): AsyncGenerator<BatchUpdate, void, void> {
@@ -107,8 +108,10 @@ export async function* runBatch(
   checkSize(size);
   const gathered = await gather(run, target, signal);
   yield gathered;
-  const { delimiter: _delimiter, ...job } = target;
+  const { delimiter: _delimiter, leftOut, ...given } = target;
   const { minions } = gathered;
+  // The names that are not addressed are among those that did not answer.
+  const job = leftOut === undefined ? given : { ...given, leftOut: { ...leftOut, missing: [] } };
   const places = new BatchSlots(minions, placesOf(size, minions.length));
   const end = new AbortController();
   const jobs = new ParallelJobs((ids) => {
@@ -160,20 +163,22 @@ function placesOf(size: number | string, minions: number): number {
 /** Who answers a ping. The order is that of the ids: it does not depend on who is fastest. */
 async function gather(
   run: Run,
-  { fun: _fun, arg: _arg, kwarg: _kwarg, jid: _jid, ret: _ret, ...job }: RunRequest,
+  { fun: _fun, arg: _arg, kwarg: _kwarg, jid: _jid, ret: _ret, ...job }: RunRequest & JobOrigin,
   signal?: AbortSignal,
 ): Promise<Extract<BatchUpdate, { type: 'gathered' }>> {
   const minions: string[] = [];
   const silent: string[] = [];
+  let narrowed: { readonly isNarrowed?: true } = {};
   for await (const update of run({ ...job, fun: 'test.ping' }, signal)) {
+    if (update.type === 'published' && update.isNarrowed) narrowed = { isNarrowed: true };
     if (update.type === 'return') minions.push(update.minion);
     if (update.type === 'finished') silent.push(...update.silent, ...update.reconnecting);
   }
-  return { type: 'gathered', minions: minions.sort(), silent };
+  return { type: 'gathered', minions: minions.sort(), silent, ...narrowed };
 }
 
 /** Publishes one job and follows it. */
-type RunOnce = (request: RunRequest) => AsyncIterable<JobUpdate>;
+type RunOnce = (request: RunRequest & JobOrigin) => AsyncIterable<JobUpdate>;
 
 /**
  * Asks the target which functions it has, chooses among those that have this one, and runs the
@@ -183,7 +188,7 @@ type RunOnce = (request: RunRequest) => AsyncIterable<JobUpdate>;
  */
 export async function* runSubset(
   run: RunOnce,
-  { subset = 1, ...request }: RunRequest,
+  { subset = 1, ...request }: RunRequest & JobOrigin,
   random: (below: number) => number,
 ): AsyncGenerator<JobUpdate, void, void> {
   if (!Number.isSafeInteger(subset) || subset < 1) {
@@ -191,13 +196,20 @@ export async function* runSubset(
   }
   const { fun, arg: _arg, kwarg: _kwarg, jid: _jid, ...question } = request;
   const having: string[] = [];
+  let missing: readonly string[] = [];
+  let isNarrowed = false;
   for await (const update of run({ ...question, fun: 'sys.list_functions' })) {
+    if (update.type === 'published') {
+      missing = update.missing;
+      isNarrowed = update.isNarrowed === true;
+    }
     if (update.type !== 'return' || !Array.isArray(update.return)) continue;
     const functions = new Set(update.return);
     if ([fun].flat().every((name) => functions.has(name))) having.push(update.minion);
   }
   const { delimiter: _delimiter, ...job } = request;
-  yield* run({ ...job, tgt: choose(having, subset, random), tgtType: 'list' });
+  const tgt = choose(having, subset, random);
+  yield* run({ ...job, tgt, tgtType: 'list', leftOut: { missing, isNarrowed } });
 }
 
 function choose(

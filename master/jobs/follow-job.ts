@@ -173,6 +173,8 @@ interface FollowedJob {
   readonly quietMs: number;
   /** Milliseconds that they have for that answer. */
   readonly gatherMs: number;
+  /** Milliseconds for which they are asked again and again before they are given up. */
+  readonly patienceMs: number;
   /** Minions that it was never sent to. Default: none. */
   readonly notSent?: ReadonlySet<string>;
 }
@@ -185,7 +187,7 @@ export function createJobEventQueue(): BoundedQueue<JobNews> {
 /** What it tells after `published`; it ends too when the signal or the closing master says so. */
 export async function* followJob(
   { dispatcher, facts }: FollowDeps,
-  { job, record, news, firstMs, quietMs, gatherMs, notSent = new Set() }: FollowedJob,
+  { job, record, news, firstMs, quietMs, gatherMs, patienceMs, notSent = new Set() }: FollowedJob,
   signal?: AbortSignal,
 ): AsyncGenerator<JobUpdate, void, void> {
   const { jid } = record;
@@ -196,6 +198,7 @@ export async function* followJob(
   const returns: LedgerReturn[] = [];
   const unanswered: string[] = [...notSent];
   let idleTimeoutMs = firstMs;
+  const patientUntil = performance.now() + patienceMs;
   const quiet = new QuietTimer(() => news.push({ type: 'quiet' }));
   const end = new AbortController();
   const abort = (): void => {
@@ -236,7 +239,7 @@ export async function* followJob(
           isAsking = false;
           idleTimeoutMs = quietMs;
           job.noteRunning(asked, running);
-          for (const minion of asked) {
+          for (const minion of performance.now() < patientUntil ? [] : asked) {
             if (running.has(minion) || job.isOver(minion)) continue;
             if (waiting.giveUp(minion)) unanswered.push(minion);
           }
@@ -250,12 +253,13 @@ export async function* followJob(
     }
     const isAway = (minion: string): boolean => facts.isReconnecting(minion, record.publishedAt);
     const left = [...unanswered, ...waiting.minions].filter((id) => !job.hasResourceAnswer(id));
+    const namedInVain = record.minions.length === 0 ? [] : record.missing;
     const progress = { returns, running: job.running, isFollowed: false, notSent };
     yield {
       type: 'finished',
       jid,
       answered: [...new Set(returns.map(({ minion }) => minion))],
-      silent: left.filter((minion) => !isAway(minion)),
+      silent: [...left.filter((minion) => !isAway(minion)), ...namedInVain],
       reconnecting: left.filter(isAway),
       deliveries: describeDeliveries(record, progress, facts),
     };

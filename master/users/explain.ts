@@ -20,8 +20,9 @@ export function explainRequest(
   /** Those that it would go to; where that is nobody, those whom it lacks. */
   const meant = (calls: readonly Call[]): { readonly minions?: readonly string[] } => {
     if (target === undefined || (action !== 'publish' && action !== 'command')) return {};
-    const own = targets.resolveWithin(target, reachOf({ subject, action, calls }, policy()));
-    return { minions: own.length > 0 ? own : targets.resolveWithin(target, everyone) };
+    const reach = reachOf({ subject, action, calls }, policy());
+    const { minions: own } = targets.resolveWithin(target, reach);
+    return { minions: own.length > 0 ? own : targets.resolveWithin(target, everyone).minions };
   };
   switch (action) {
     case 'signal': {

@@ -68,7 +68,9 @@ export class PolicyGate {
   reachToLearn(question: MinionReachQuestion): Reach | undefined {
     if (this.#options.config.current.acl.mode !== 'learn') return undefined;
     const { denies } = this.reach(question);
-    return { isEmpty: false, includes: (id) => !denies(id), denies, showsPillar: () => true };
+    const includes = (id: string): boolean => !denies(id);
+    const isTrue = (): boolean => true;
+    return { isEmpty: false, includes, denies, showsPillar: isTrue, covers: isTrue };
   }
 
   decide(question: MinionQuestion): Decision {

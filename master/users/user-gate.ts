@@ -20,6 +20,8 @@ import { hasFullRights, type UserApiDeps, type UserSession } from './user-sessio
 const unlimitedRule = 'unlimited';
 const nobodysRule = 'default-deny';
 
+const noMinions = { minions: [], missing: [], isNarrowed: false };
+
 /** What needs every right is audited as this. */
 const interfaceAction = 'interface';
 
@@ -50,14 +52,17 @@ export class UserGate {
     }
     const calls = toCalls(request);
     const reach = reachOf({ subject, action: 'publish', calls }, policy);
-    const minions = reach.isEmpty ? [] : targets.resolveWithin(request, reach);
+    const { minions, ...leftOut } = reach.isEmpty
+      ? noMinions
+      : targets.resolveWithin(request, reach);
     const question = { subject, action: 'publish', resource: { calls, minions } } as const;
     const rule = this.#judge(question, policy, request);
     const rest = permittedFields(request);
     const { jid } = asked;
     const own = isOwnJid(jid, subject) ? { jid: this.#timelyJid(jid) } : {};
     const by = requester(subject, rule);
-    return { ...rest, ...own, tgt: minions, tgtType: 'list', user: subject.name, by } as R; // fewer fields
+    const job = { tgt: minions, tgtType: 'list', user: subject.name, by, leftOut };
+    return { ...rest, ...own, ...job } as R; // fewer fields
   }
 
   /** @throws MasterError ERR_ARGS for one that would stand in a wrong place among the others */

@@ -62,6 +62,7 @@ export async function openPillarExtension(
     requests: {
       _pillar: pillarRequest(source, {
         maxGrainsBytes: fixed.limits.grainsBytes,
+        modules: new Set(fixed.extPillar.map(({ module }) => module)),
         merge: {
           strategy: fixed.pillarSourceMergingStrategy,
           mergeLists: fixed.pillarMergeLists,

@@ -16,6 +16,7 @@ const execution = {
   call: { fun: 'site.go', kwarg: {} },
   user: 'u',
   by: undefined,
+  secondsLeft: () => 60,
   deadline: never,
   ended: never,
 };

@@ -510,7 +510,7 @@ test('a step that goes to its minions in batches checks its parameters once', as
         const results = minions.map((minion) => ({ minion, state: 'succeeded' as const }));
         const outcome = { id: '1', command: 'db.note', status: 'succeeded', jids: [] } as const;
         return {
-          ...{ id: '1', command: 'db.note', minions, isRepeated: false },
+          ...{ id: '1', command: 'db.note', minions, missing: [], isRepeated: false },
           outcome: Promise.resolve({ ...outcome, results }),
           updates: async function* () {},
           cancel: async () => {},

@@ -146,6 +146,17 @@ test('a value of an event is a whole id in a list, not an expression', async (t)
   t.is(calls.length, 1);
 });
 
+test('a name without a key in the list of a reaction fails its run, and is named', async (t) => {
+  const on = { on: tag, do: { run: { fun: 'test.kwarg', target: { list: ['web1', 'gone'] } } } };
+  const stage = await startStage(t, { reactions: [reaction('puppet', on)] });
+  const { calls } = await startWeb(t, stage);
+  await stage.emit({ env: 'live' });
+  const [run] = await stage.ended(1);
+  t.is(run?.state, 'failed');
+  t.regex(run?.reason ?? '', /of 2 minions 0 failed and 1 did not answer; not addressed: gone/);
+  t.is(calls.length, 1);
+});
+
 test('the sender of an event may be whom a job is for', async (t) => {
   const back = reaction('puppet', {
     on: 'salt/minion/*/start',
@@ -382,7 +393,8 @@ for (let writes = 0; writes <= 5; writes += 1) {
     if (writes >= 3) await until('the job to run', () => jids.length > 0);
     await first.master.close();
 
-    const second = await startStage(t, {}, { store: memory, directory: first.directory });
+    const startAt = RECORDED_AT + 2000;
+    const second = await startStage(t, {}, { store: memory, directory: first.directory, startAt });
     await startWeb(t, second, functions);
     t.true(await isAcknowledged(second, request, nonce), 'sent again');
     const [run] = await second.ended(1);
@@ -433,7 +445,7 @@ test('a run that waits is done by the next master, in which its right is asked f
   ] as const) {
     const left = await leaveWaiting(t);
     const config = { acl: acl(...rules) };
-    const second = await startStage(t, config, left);
+    const second = await startStage(t, config, { ...left, startAt: RECORDED_AT + 2000 });
     await startWeb(t, second);
     t.is((await second.ended(1))[0]?.state, state);
   }

@@ -230,8 +230,12 @@ function withinWeb1(
       return { grains: factsOf({ os: 'Debian' }), pillar: factsOf({ role: 'web', also: id }) };
     },
   });
-  const reach = { includes: (id: string) => id === 'web1', showsPillar: () => showsPillar };
-  return { minions: targets.resolveWithin(request, reach), asked };
+  const reach = {
+    includes: (id: string) => id === 'web1',
+    showsPillar: () => showsPillar,
+    covers: () => false,
+  };
+  return { minions: targets.resolveWithin(request, reach).minions, asked };
 }
 
 test('a target is evaluated over a reach, and of nobody else facts are looked up', (t) => {
@@ -270,7 +274,7 @@ test('secrets follow ids and values of pillar, which grains have no part in', (t
     nodegroups: { named: 'web1', claimed: 'G@role:db', both: 'N@named or N@claimed' },
   });
   const meant = (tgt: string, tgtType = 'compound'): readonly string[] =>
-    targets.resolveProven({ tgt, tgtType }, everyone);
+    targets.resolveProven({ tgt, tgtType }, everyone).minions;
   t.deepEqual(meant('web*'), ['web1', 'web2']);
   t.deepEqual(meant('I@role:db'), ['web1']);
   t.deepEqual(meant('role:db', 'pillar_exact'), ['web1']);
