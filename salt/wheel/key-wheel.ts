@@ -1,12 +1,12 @@
 /** The `key` wheel module, with Salt's names of states [salt/wheel/key.py, salt/key.py]. */
 
+import { literalGlob } from '#acl';
 import {
   type Auth,
   type InProcessApi,
   type KeyInfo,
   type KeySelection,
   type KeyState,
-  literalGlob,
   MasterError,
 } from '#master';
 import { keyFingerprint, type WireMap, type WireValue } from '#minion-protocol';

@@ -23,7 +23,7 @@ import {
   withoutPlace,
 } from '#config';
 import {
-  type KeyPlace,
+  type KeyState,
   type KeySurvey,
   placeDirectories,
   type SurveyedKey,
@@ -65,7 +65,7 @@ const faults = {
 } as const;
 
 /** How many keys there are in each state. */
-function countKeys({ keys }: KeySurvey): Record<KeyPlace, number> {
+function countKeys({ keys }: KeySurvey): Record<KeyState, number> {
   const counts = { accepted: 0, denied: 0, pending: 0, rejected: 0 };
   for (const { place } of keys) counts[place]++;
   return counts;
@@ -427,7 +427,7 @@ export interface MigrationReport {
   /** Sorted: refused, ignored, honoured; options, parts, keys and files in the order found. */
   readonly findings: readonly MigrationFinding[];
   readonly counts: Readonly<Record<MigrationOutcome, number>>;
-  readonly keys: Readonly<Record<KeyPlace, number>>;
+  readonly keys: Readonly<Record<KeyState, number>>;
   /** What minions must be let emit, so that the listeners of this site go on hearing them. */
   readonly signals: SignalPlan;
   /** What the files of the reactor must be permitted, so that they go on doing what they call. */

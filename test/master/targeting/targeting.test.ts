@@ -3,13 +3,11 @@ import path from 'node:path';
 import { Writable } from 'node:stream';
 import test from 'ava';
 import pino from 'pino';
-import { MasterError } from '#master';
-import type { TargetPlan } from '#master/api/jobs.ts';
-import { createSeal } from '#master/auth/session-keys.ts';
+import type { TargetPlan } from '#master';
+import { createSeal, everyone, MasterError, SlowPatternRunner } from '#master';
 import { takeOverFacts } from '#master/jobs/import-facts.ts';
 import { KnownFacts, type KnownFactsOptions, SharedNames } from '#master/jobs/minion-facts.ts';
-import { SlowPatternRunner } from '#master/jobs/slow-patterns.ts';
-import { everyone, TargetResolver, type TargetResolverOptions } from '#master/jobs/targets.ts';
+import { TargetResolver, type TargetResolverOptions } from '#master/jobs/targets.ts';
 import { factsOf, type MinionFacts, type WireMap } from '#minion-protocol';
 import { createMemoryStore, type Store } from '#store';
 import {
