@@ -39,3 +39,14 @@ export function auditExpired(
   const who = { kind: 'minion', name: minion } as const;
   audit.append({ who, action: 'signal', what, outcome: 'expired', detail });
 }
+
+/** Writes the record of a handle that the metadata of a server names, or no longer names. */
+export function auditStackHandle(
+  audit: ExtensionHost['audit'],
+  action: 'handle.add' | 'handle.remove',
+  what: string,
+  on: readonly string[],
+): void {
+  const who = { kind: 'service', name: 'deployments' } as const;
+  audit.append({ who, action, what, on, rule: 'stack-handle', outcome: 'done' });
+}
