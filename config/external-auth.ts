@@ -131,6 +131,9 @@ const readers: Readonly<Record<string, (options: Options, config: ReadConfig) =>
       : { settings: { kind: 'sharedsecret' } },
 };
 
+/** Names of the back ends that there are, as under `external_auth`. */
+export const servedEauths: readonly string[] = Object.keys(readers).sort();
+
 function readFile(options: Options): ReadBackend {
   const filename = textOf(options, 'filename', undefined);
   if (filename === undefined || !filename.startsWith('/')) {

@@ -22,6 +22,7 @@ export {
   type FileBackendSettings,
   type JwtBackendSettings,
   readBackend,
+  servedEauths,
 } from './external-auth.ts';
 export type { GitAccess, GitLimits } from './git-options.ts';
 export {

@@ -255,6 +255,7 @@ export {
   LocalPresence,
   type OtherMembers,
   type RunDeps,
+  readBatchSize,
   readBounded,
   returnerOf,
   returnRow,

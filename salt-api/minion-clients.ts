@@ -24,7 +24,7 @@ export async function runLocal(
   signal: AbortSignal,
 ): Promise<WireValue> {
   const request = await toRequest(localForm(low), bodies);
-  return collect(request, user.jobs.run(request, signal), low.full_return === true);
+  return collect(user.jobs.run(request, signal), low.full_return === true);
 }
 
 /** The same, on a few minions that have the function. */
@@ -36,7 +36,7 @@ export async function runSubset(
   const form = subsetForm(low);
   const subset = countOf(form.subset ?? form.sub) ?? usualSubset;
   const request = { ...(await toRequest(form, bodies)), subset };
-  return collect(request, user.jobs.run(request, signal), low.full_return === true);
+  return collect(user.jobs.run(request, signal), low.full_return === true);
 }
 
 /** Exactly `{jid, minions}`; nothing where nobody is meant. */
@@ -46,7 +46,7 @@ export async function startLocal(
 ): Promise<WireMap> {
   const request = await toRequest(localForm(low), bodies);
   const { jid, minions, problem } = await user.jobs.publish(request);
-  if (problem !== undefined) throw brokenTarget(request, problem);
+  if (problem !== undefined) throw brokenTarget(problem);
   return minions.length === 0 ? {} : { jid, minions: [...minions] };
 }
 
@@ -72,15 +72,11 @@ export async function runBatch(
   return returns;
 }
 
-async function collect(
-  request: RunRequest,
-  updates: AsyncIterable<JobUpdate>,
-  isFull: boolean,
-): Promise<WireMap> {
+async function collect(updates: AsyncIterable<JobUpdate>, isFull: boolean): Promise<WireMap> {
   const values: WireMap = Object.create(null);
   for await (const update of updates) {
     if (update.type === 'published' && update.problem !== undefined) {
-      throw brokenTarget(request, update.problem);
+      throw brokenTarget(update.problem);
     }
     if (update.type === 'return') values[returnerOf(update)] = describeReturn(update, isFull);
     if (update.type !== 'finished') continue;
@@ -148,9 +144,6 @@ function countOf(value: WireValue | undefined): number | undefined {
   throw new SaltApiError('ERR_HTTP_FIELDS', 'subset: expected a number of minions');
 }
 
-/** Clients know an unknown nodegroup as an unexpected error. */
-function brokenTarget({ tgt }: RunRequest, problem: string): SaltApiError {
-  const hasGroup = [tgt].flat().some((text) => /(?:^|[\s(])N@/.test(text));
-  const options = hasGroup ? { status: 500 } : {};
-  return new SaltApiError('ERR_HTTP_FIELDS', `tgt: ${problem}`, options);
+function brokenTarget(problem: string): SaltApiError {
+  return new SaltApiError('ERR_HTTP_FIELDS', `tgt: ${problem}`);
 }

@@ -13,6 +13,7 @@ export type MasterErrorCode =
   | 'ERR_GIT'
   | 'ERR_JOB_LIMIT'
   | 'ERR_JOB_UNKNOWN'
+  | 'ERR_NODEGROUP_LOOP'
   | 'ERR_NODEGROUP_UNKNOWN'
   | 'ERR_NOT_SERVED'
   | 'ERR_NOT_RELOADABLE'
@@ -83,6 +84,11 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
   ERR_JOB_UNKNOWN: {
     meaning: 'No job of this jid is kept.',
     action: 'Look at the list of jobs; they are kept for keep_jobs_seconds, if job_cache is on.',
+    retry: false,
+  },
+  ERR_NODEGROUP_LOOP: {
+    meaning: 'The target names a nodegroup that contains itself, and matches no minion.',
+    action: 'Remove one of the N@ that the message names from nodegroups.',
     retry: false,
   },
   ERR_NODEGROUP_UNKNOWN: {

@@ -21,6 +21,7 @@ import {
   visit,
 } from 'yaml';
 import type { WireMap, WireValue } from '#minion-protocol';
+import { integerOf64Bits } from '#runtime';
 
 // YAML 1.2 that libyaml, which Salt uses, refuses: colons at the edge of a value inside `[…]` and
 // `{…}` (`[::1]`, `[a:]`, `[: 1]`), anchors that are not words (`&& ls`), and unpaired surrogate
@@ -76,8 +77,8 @@ export interface YamlLimits {
   /** Levels of lists and maps. Default 64. */
   readonly maxDepth?: number;
   /**
-   * Takes neither anchors, aliases nor tags, nor integers beyond 64 bits: what JSON has too.
-   * Default false.
+   * Takes neither anchors, aliases nor tags: what JSON has too. Integers beyond 64 bits become
+   * their decimal text. Default false.
    */
   readonly isPlain?: boolean;
 }
@@ -249,15 +250,15 @@ function compose(text: string, limits: YamlLimits): Document.Parsed {
   return document;
 }
 
-/** No key twice in a map, no more values than may be, and integers that the wire can carry. */
+/** Requires that no map has a key twice, bounds the values, and makes integers fit the wire. */
 function checkNodes(root: unknown, { maxValues, isPlain = false }: YamlLimits): void {
   let count = 0;
   const waiting = [root];
   for (let node = waiting.pop(); node !== undefined; node = waiting.pop()) {
     count += 1;
     if (maxValues !== undefined && count > maxValues) throw tooMany(maxValues);
-    if (isPlain && isScalar(node) && isBeyond64Bits(node.value)) {
-      throw new SyntaxError('an integer beyond 64 bits');
+    if (isPlain && isScalar(node) && typeof node.value === 'bigint') {
+      node.value = integerOf64Bits(node.value);
     }
     if (isSeq(node)) for (const item of node.items) waiting.push(item);
     if (!isMap(node)) continue;
@@ -269,10 +270,6 @@ function checkNodes(root: unknown, { maxValues, isPlain = false }: YamlLimits): 
       waiting.push(value);
     }
   }
-}
-
-function isBeyond64Bits(value: unknown): boolean {
-  return typeof value === 'bigint' && (value < -(2n ** 63n) || value >= 2n ** 64n);
 }
 
 function toWireValue(value: unknown): WireValue {

@@ -4,6 +4,7 @@ import { type ErrorEntry, SaltbridgeError } from '#runtime';
 export type KeyErrorCode =
   | 'ERR_KEY_FINGERPRINT'
   | 'ERR_KEY_ID'
+  | 'ERR_KEY_INVALID'
   | 'ERR_KEY_STATE'
   | 'ERR_KEY_UNKNOWN'
   | 'ERR_PKI_DIR';
@@ -28,6 +29,11 @@ export const keyErrors: Readonly<Record<KeyErrorCode, ErrorEntry>> = {
     meaning: 'This cannot be the id of a minion, or not of a new one.',
     action:
       'Give the machine an id of letters, digits, ".", "-", "_", ":", "@" and "+", or set saltbridge: minion_ids: salt.',
+    retry: false,
+  },
+  ERR_KEY_INVALID: {
+    meaning: 'The file of the key holds no RSA public key; the key stays where it is.',
+    action: 'Delete the key, and let the minion send its own again.',
     retry: false,
   },
   ERR_KEY_STATE: {

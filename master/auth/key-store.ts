@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, createPublicKey } from 'node:crypto';
 import Type from 'typebox';
 import type { LiveConfig } from '#config';
 import { cleanKeyText, isNewMinionId, isValidMinionId, keyFingerprint } from '#minion-protocol';
@@ -304,6 +304,8 @@ export interface KeyRules {
   isValidMinionId(id: string): boolean;
   /** Whether an id without an accepted key may get one. */
   isNewMinionId(id: string): boolean;
+  /** Whether a text is a key that a minion may have. */
+  isPublicKey(pem: string): boolean;
   /** Text of a key in the form in which keys are compared [WIRE 6.2]. */
   cleanKeyText(pem: string): string;
   /** [WIRE 7.7] */
@@ -516,12 +518,16 @@ export class KeyStore {
 
   /**
    * Accepts a pending key; with the options a rejected or the denied one.
-   * @throws KeyError ERR_KEY_UNKNOWN, ERR_KEY_STATE, ERR_KEY_FINGERPRINT, ERR_KEY_ID, ERR_PKI_DIR
+   * @throws KeyError ERR_KEY_UNKNOWN, ERR_KEY_STATE, ERR_KEY_FINGERPRINT, ERR_KEY_ID,
+   * ERR_KEY_INVALID, ERR_PKI_DIR
    */
   accept(id: string, options: AcceptOptions = {}): Promise<void> {
     return this.#inTurnOfTaken(id, async () => {
       const from = this.#source(id, acceptSources(options));
       this.#checkFingerprint(id, from, options.fingerprint);
+      if (!this.#rules.isPublicKey(this.#pemIn(id, from))) {
+        throw new KeyError('ERR_KEY_INVALID', `Unable to accept invalid key for ${id}`);
+      }
       await this.#moves.move(from, 'accepted', id);
     });
   }
@@ -636,7 +642,7 @@ export class KeyStore {
         (error: unknown) => {
           // Another fingerprint, or moved by somebody else in the meantime: not one of them.
           if (!(error instanceof KeyError) || error.code === 'ERR_PKI_DIR') throw error;
-          if (error.code === 'ERR_KEY_ID') refused = error;
+          if (['ERR_KEY_ID', 'ERR_KEY_INVALID'].includes(error.code)) refused = error;
           return false;
         },
       );
@@ -651,8 +657,13 @@ export class KeyStore {
   }
 
   #hasFingerprint(id: string, place: KeyPlace, wanted: string | undefined): boolean {
-    const pem = place === 'denied' ? this.#table.denied(id)?.pem : this.#table.get(id)?.pem;
-    return wanted === undefined || wanted.toLowerCase() === this.#rules.fingerprint(pem ?? '');
+    const pem = this.#pemIn(id, place);
+    return wanted === undefined || wanted.toLowerCase() === this.#rules.fingerprint(pem);
+  }
+
+  #pemIn(id: string, place: KeyPlace): string {
+    const { pem } = (place === 'denied' ? this.#table.denied(id) : this.#table.get(id)) ?? {};
+    return pem ?? '';
   }
 
   #rescanIds(ids: readonly string[] | undefined): Promise<void> {
@@ -804,6 +815,7 @@ export async function openConfiguredKeys(
     rules: {
       isValidMinionId,
       isNewMinionId: (id) => config.current.minionIds === 'salt' || isNewMinionId(id),
+      isPublicKey,
       cleanKeyText,
       fingerprint: (pem) => keyFingerprint(pem, hashType),
     },
@@ -822,4 +834,13 @@ export async function openConfiguredKeys(
 /** An id as a glob that means this id and nothing else. */
 export function literalGlob(id: string): string {
   return id.replace(/[*?[]/g, '[$&]');
+}
+
+/** Whether a text is an RSA public key, which `salt-key` requires of a key that it accepts. */
+export function isPublicKey(pem: string): boolean {
+  try {
+    return pem.includes('PUBLIC KEY') && createPublicKey(pem).asymmetricKeyType === 'rsa';
+  } catch {
+    return false;
+  }
 }

@@ -12,7 +12,7 @@ import {
   MasterError,
 } from '../api/index.ts';
 import { KeyError } from './key-errors.ts';
-import { type KeyChoice, type KeyStore, openConfiguredKeys } from './key-store.ts';
+import { isPublicKey, type KeyChoice, type KeyStore, openConfiguredKeys } from './key-store.ts';
 import { VersionPins } from './version-check.ts';
 
 // Warnings about an id.
@@ -101,6 +101,8 @@ export function createKeysApi(parts: KeysApiDeps): KeysApi {
     publicKey: record.pem,
     protocol: parts.protocolOf(record.id),
     conflicts: keys.conflicts(record.id),
+    // Reading a key takes time, and there may be many accepted ones.
+    ...(state === 'accepted' || isPublicKey(record.pem) ? {} : { isInvalid: true }),
   });
   return {
     list: async ({ state } = {}) => {

@@ -1,3 +1,4 @@
+export { readBatchSize } from './batch.ts';
 export type { JobDispatcher, OtherMembers, ToldPublication } from './dispatcher.ts';
 export { readBounded, type SaltDataCache } from './import-facts.ts';
 export { Job } from './job.ts';

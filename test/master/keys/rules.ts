@@ -5,6 +5,7 @@ import type { KeyRules } from '#master/auth/key-store.ts';
 export const plainRules: KeyRules = {
   isValidMinionId: (id) => !['', '.', '..'].includes(id) && !/[/\\\0]/.test(id),
   isNewMinionId: () => true,
+  isPublicKey: () => true,
   cleanKeyText: (pem) => pem.trim(),
   fingerprint: (pem) => createHash('sha256').update(pem.trim()).digest('hex'),
 };
