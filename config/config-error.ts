@@ -167,6 +167,10 @@ export interface ConfigWarning extends OptionOrigin {
     | 'bounded'
     /** A directory that an option names and that is not there. */
     | 'missing-directory'
+    /** A file that an option names and that is not there. */
+    | 'missing-named-file'
+    /** A value that has no effect, and that another one was probably meant by. */
+    | 'unusable'
     /** One that nothing is lost without. */
     | 'not-needed'
     /** An option that neither has. */

@@ -5,6 +5,7 @@ import { warnOfBackends } from './external-auth.ts';
 import { warnOfFileBackends } from './fileserver-backend.ts';
 import { loginOptions } from './login-options.ts';
 import { warnOfNarrowed } from './narrowed-patterns.ts';
+import { warnOfNodegroups } from './nodegroup-warnings.ts';
 import { type MasterConfig, namesIn } from './options.ts';
 import { ownOptions } from './own-options.ts';
 import { readConfigDirectory } from './read-config.ts';
@@ -55,6 +56,7 @@ export async function checkMasterConfig(directory: string): Promise<CheckedConfi
     ...warnOfSchedule(settings),
     ...warnOfValues(config, settings),
     ...warnOfNarrowed(config, settings),
+    ...warnOfNodegroups(config, settings),
     ...warnOfRights(config, settings),
     ...warnOfBackends(config, settings),
     ...warnOfReactorTags(config, settings),

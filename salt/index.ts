@@ -7,8 +7,10 @@ import type { ExtPillar, MasterExtension, PillarProvider, TopsProvider } from '#
 import type { FileServerOptions } from './file-trees/open-file-roots.ts';
 
 export type { FileServerOptions } from './file-trees/open-file-roots.ts';
+export { runnerProblem } from './not-served.ts';
 export { extPillarFiles, extPillarHttp, openFileRoots } from './program-sources.ts';
 export type { Chunk } from './reactor/reactor-chunks.ts';
+export { rendererProblem } from './render/render-pipe.ts';
 
 /** Names of Salt's services. */
 export const saltServiceNames = [
