@@ -1,19 +1,7 @@
-import { SaltbridgeError, type ValuePath } from '#runtime';
-
-/** Why a policy was refused; what each means is in {@link policyErrors}. */
-export type PolicyErrorCode = 'ERR_POLICY_FORM' | 'ERR_POLICY_PATTERN' | 'ERR_POLICY_UNTRUSTED';
-
-/** What a code means, and what to do. */
-export interface PolicyErrorEntry {
-  readonly meaning: string;
-  readonly action: string;
-  /** Whether the same call may succeed later. */
-  readonly retry: boolean;
-}
+import { type ErrorEntry, SaltbridgeError, type ValuePath } from '#runtime';
 
 /** A rule that cannot be used. The message names the rule and the field. */
-export class PolicyError extends SaltbridgeError {
-  declare readonly code: PolicyErrorCode;
+export class PolicyError extends SaltbridgeError<PolicyErrorCode> {
   /** Name of the rule. */
   readonly rule: string;
   /** Where in it, for instance `resource.tag`; '' for the whole. */
@@ -45,20 +33,20 @@ export class PolicyError extends SaltbridgeError {
 }
 
 /** The catalogue of {@link PolicyErrorCode}. */
-export const policyErrors: Readonly<Record<PolicyErrorCode, PolicyErrorEntry>> = {
+export const policyErrors = {
   ERR_POLICY_FORM: {
     meaning: 'A rule has a field that rules do not have, lacks one, or has one of another type.',
     action: 'Correct the field that the message names.',
-    retry: false,
   },
   ERR_POLICY_PATTERN: {
     meaning: 'A pattern, target, schema, rate or date in a rule cannot be read, or is too wide.',
     action: 'Write what the message says was expected.',
-    retry: false,
   },
   ERR_POLICY_UNTRUSTED: {
     meaning: 'A rule would give a right by grains alone, which a minion can claim as it likes.',
     action: 'Name minion, pillar or nodegroup beside the grain.',
-    retry: false,
   },
-};
+} satisfies Readonly<Record<string, ErrorEntry>>;
+
+/** Why a policy was refused; what each means is in {@link policyErrors}. */
+export type PolicyErrorCode = keyof typeof policyErrors;

@@ -6,10 +6,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { connectMaster } from '#client';
-import type { ClusterStatus, MasterApi } from '#master';
+import type { MasterApi, MasterStatus } from '#master';
 import { MasterProcess } from './crash/master-process.ts';
 import { freePort } from './free-port.ts';
 import { type NatsServer, startNatsServers } from './nats-cluster.ts';
+
+type ClusterStatus = NonNullable<MasterStatus['cluster']>;
 
 const commandLine = fileURLToPath(new URL('../cli/main.ts', import.meta.url));
 const run = promisify(execFile);

@@ -24,7 +24,7 @@ interface Comparison {
 /**
  * Runs `npm run bench -- <bench>` of both checkouts in turns and prints the ratios. The order within
  * a pair changes from pair to pair.
- * @param other the root of a checkout that is built
+ * @param other the root of a checkout
  */
 export async function runComparison(
   other: string,
@@ -32,11 +32,12 @@ export async function runComparison(
   bench: readonly string[],
   print: (line: string) => void,
 ): Promise<void> {
+  const [oldBenches, newBenches] = [buildBenches(other), buildBenches(here)];
   const pairs: { readonly old: Figures; readonly now: Figures }[] = [];
   for (let round = 0; round < rounds; round += 1) {
     const isOldFirst = round % 2 === 0;
-    const first = await figuresOf(isOldFirst ? other : here, bench);
-    const second = await figuresOf(isOldFirst ? here : other, bench);
+    const first = await figuresOf(isOldFirst ? oldBenches : newBenches, bench);
+    const second = await figuresOf(isOldFirst ? newBenches : oldBenches, bench);
     pairs.push(isOldFirst ? { old: first, now: second } : { old: second, now: first });
     print(`round ${round + 1} of ${rounds}`);
   }
@@ -79,18 +80,18 @@ function rankOfInterval(count: number): number {
   return Math.max(0, rank - 1);
 }
 
-/** Checkouts from before the sources were run directly are built by their own script. */
-function benchProgram(root: string): string {
+/** Builds a checkout. @returns its benchmarks, which run the code that users of the package run */
+function buildBenches(root: string): string {
   const setup = path.join(root, 'scripts', 'setup.js');
-  if (!existsSync(setup)) return path.join(root, 'bench', 'main.ts');
-  execFileSync(process.execPath, [setup], { cwd: root, stdio: ['ignore', 'ignore', 'inherit'] });
-  return path.join(root, 'dist', 'bench', 'main.js');
+  const hasSetup = existsSync(setup);
+  const build = hasSetup ? [setup] : [path.join(root, 'scripts', 'build.js'), '--bench'];
+  execFileSync(process.execPath, build, { cwd: root, stdio: ['ignore', 'ignore', 'inherit'] });
+  return path.join(root, 'dist', ...(hasSetup ? ['bench', 'main.js'] : ['bench-main.js']));
 }
 
-async function figuresOf(root: string, bench: readonly string[]): Promise<Figures> {
-  const program = benchProgram(root);
+async function figuresOf(program: string, bench: readonly string[]): Promise<Figures> {
   const { stdout } = await promisify(execFile)(process.execPath, [program, ...bench], {
-    cwd: root,
+    cwd: path.dirname(program),
     maxBuffer: 2 ** 26,
   });
   const lines = stdout.matchAll(/^(\w+) +(\d+(?:\.\d+)?)$/gm);

@@ -26,12 +26,10 @@ export const commandErrors: Readonly<
   ERR_COMPOUND: {
     meaning: 'Several functions were asked for, with another number of argument lists.',
     action: 'Put the separator, a comma, once between the arguments of each two functions.',
-    retry: false,
   },
   ERR_FILE_EXISTS: {
     meaning: 'A key file of that name is there already.',
     action: 'Choose another name or folder; nothing is replaced.',
-    retry: false,
   },
   ERR_KEY_NO_MATCH: {
     meaning: 'No key matches in the states that were looked at.',
@@ -41,7 +39,6 @@ export const commandErrors: Readonly<
   ERR_MASTER_NOT_READY: {
     meaning: 'A master that was started in the background did not come up.',
     action: 'Read its log file, or start it in the foreground.',
-    retry: false,
   },
   ERR_NOT_CONFIRMED: {
     meaning: 'Nobody confirmed the change of a key.',
@@ -51,7 +48,6 @@ export const commandErrors: Readonly<
   ERR_TENANTS: {
     meaning: 'The configuration is that of several tenants, and the command is for one master.',
     action: "Name a tenant's own directory, which the message has, with -c.",
-    retry: false,
   },
 };
 

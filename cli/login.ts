@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { servedEauths } from '#config';
-import type { FunctionsApi, JobsApi, Login, MasterApi, RunRequest, UserApi } from '#master';
+import type { MasterApi, RunRequest, UserApi } from '#master';
 import { CommandError, errorCodeOf } from './errors.ts';
 import type { LocalMaster } from './local-master.ts';
 import { eauthOf, type LoginOptions } from './login-options.ts';
@@ -56,8 +56,8 @@ export interface LoginContext extends Pick<LocalMaster, 'openApi'> {
 
 /** What a command may use. */
 export interface CommandSession {
-  readonly jobs: JobsApi;
-  readonly runners: FunctionsApi;
+  readonly jobs: MasterApi['jobs'];
+  readonly runners: MasterApi['runners'];
   readonly wheel: UserApi['wheel'];
   /** Ends what the command began; call it in any case. */
   close(): Promise<void>;
@@ -111,7 +111,7 @@ async function logIn(
   { logins }: MasterApi,
   eauth: string,
   credentials: { readonly username: string; readonly password: string },
-): Promise<Login> {
+): ReturnType<MasterApi['logins']['login']> {
   try {
     return await logins.login({ eauth, ...credentials });
   } catch (error) {

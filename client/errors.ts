@@ -20,18 +20,15 @@ export class RemoteError extends SaltbridgeError {
   }
 }
 
-export const clientErrors: Readonly<
-  Record<'ERR_OUTCOME_UNKNOWN' | 'ERR_WAITING_CALLS', ErrorEntry>
-> = {
+export const clientErrors = {
   ERR_OUTCOME_UNKNOWN: {
     meaning:
       'The master ended, or could no longer be reached, during the call, and what it had done by then cannot be learned.',
     action: 'Look whether it was done before you call again.',
-    retry: false,
   },
   ERR_WAITING_CALLS: {
     meaning: 'As many calls as may wait for a master do so; nothing was done.',
     action: 'Call again when a master has taken over.',
     retry: true,
   },
-};
+} satisfies Readonly<Record<string, ErrorEntry>>;

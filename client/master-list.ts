@@ -2,12 +2,14 @@
 
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { MasterDescription } from '#master';
+import type { UserApi } from '#master';
 import { codeOf, delay, inTime, linkSignals, retryDelayMs } from '#runtime';
 import { type Connection, type RemoteMaster, remoteConnection } from './connection.ts';
 import { RemoteError } from './errors.ts';
 import type { MasterSource, ReachedMaster } from './fail-over.ts';
 import { callerOf, callMethod } from './rpc-client.ts';
+
+type MasterDescription = Awaited<ReturnType<UserApi['describeMaster']>>;
 
 /** Masters whose HTTP API is served: those of a cluster. */
 export interface RemoteMasters extends Omit<RemoteMaster, 'url'> {

@@ -1,7 +1,7 @@
 /** The interface `cluster` of a master. */
 
 import type { FixedConfig } from '#config';
-import { type ClusterApi, type MasterContext, MasterError, version } from '#master';
+import { type MasterApi, type MasterContext, MasterError, version } from '#master';
 import { inTime, linkSignals, timeLimit } from '#runtime';
 import { JoinService } from './join-service.ts';
 import type { OpenCluster } from './open-cluster.ts';
@@ -14,7 +14,7 @@ export function createClusterApi(
   cluster: OpenCluster,
   { stateDir }: FixedConfig,
   context: MasterContext,
-): ClusterApi {
+): MasterApi['cluster'] {
   const { store, now, closers, closing } = context;
   cluster.announce('program', version);
   const log = context.log.child({ component: 'cluster' });

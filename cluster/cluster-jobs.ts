@@ -2,14 +2,7 @@
 
 import { randomBytes } from 'node:crypto';
 import Type from 'typebox';
-import {
-  type Cluster,
-  Job,
-  type JobsOfMembersDeps,
-  type OtherMembers,
-  returnRow,
-  type ToldPublication,
-} from '#master';
+import { type Cluster, type ClusterMember, Job, returnRow } from '#master';
 import {
   isWireMap,
   localField,
@@ -19,6 +12,12 @@ import {
   type WireValue,
 } from '#minion-protocol';
 import { type Change, defineRow, type Key, type Operation, type RowOf } from '#store';
+
+type ToldPublication = Parameters<OtherMembers['tell']>[0];
+
+type OtherMembers = ReturnType<ClusterMember['jobs']['open']>;
+
+type JobsOfMembersDeps = Parameters<ClusterMember['jobs']['open']>[0];
 
 const publishingPrefix: Key = ['publishing'];
 /** For so long a member that was cut off from the log for a moment publishes what it finds there. */

@@ -4,7 +4,7 @@ import { rename } from 'node:fs/promises';
 import path from 'node:path';
 import type { FixedConfig } from '#config';
 import type { Cluster } from '#master';
-import { createSeal, makeSealKey, readSealKey, type Seal, writeSealKey } from '#master';
+import { type Auth, createSeal, makeSealKey, readSealKey, writeSealKey } from '#master';
 import { readTextIfPresent, writeFileAtomically } from '#runtime';
 import { type Key, type Operation, type Store, StoreError } from '#store';
 
@@ -13,7 +13,7 @@ const ownKeysPrefix: Key = ['cluster', 'own-keys'];
 
 type SealingCluster = Pick<Cluster, 'derive' | 'name'>;
 
-function sealOf(cluster: SealingCluster): Seal {
+function sealOf(cluster: SealingCluster): Auth['seal'] {
   return createSeal(cluster.derive('own keys'));
 }
 
@@ -24,7 +24,7 @@ function sealOf(cluster: SealingCluster): Seal {
 export async function openClusterSeal(
   store: Pick<Store, 'get'>,
   cluster: SealingCluster,
-): Promise<Seal> {
+): Promise<Auth['seal']> {
   const entry = await store.get(sealKeyRow);
   if (entry === undefined) throw notInitialised(cluster);
   return createSeal(new Uint8Array(sealOf(cluster).open(entry.value)));

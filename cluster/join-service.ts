@@ -2,7 +2,7 @@ import { mkdtemp, open, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Logger } from 'pino';
 import Type from 'typebox';
-import type { ClusterTicket } from '#master';
+import type { MasterApi } from '#master';
 import { hashFile } from '#runtime';
 import { defineRow, fromJson, type Key, type RowOf, type Store, StoreError } from '#store';
 import {
@@ -85,7 +85,7 @@ export class JoinService {
   }
 
   /** Makes a ticket; durable when it resolves. */
-  async ticket(seconds: number): Promise<ClusterTicket> {
+  async ticket(seconds: number): Promise<Awaited<ReturnType<MasterApi['cluster']['ticket']>>> {
     const { store, now, cluster } = this.#deps;
     const id = newTicketId();
     const expiresAt = now() + seconds * 1000;

@@ -7,7 +7,6 @@ import { type ClusterOptions, type MasterConfig, storeDirectory } from '#config'
 import {
   clusterPlaceOf,
   dropTables,
-  giveToOwners,
   inStore,
   MasterError,
   notRestored,
@@ -50,6 +49,7 @@ import {
   secretBytes,
 } from './open-cluster.ts';
 import { shareMinionKeys, writeMinionKeys } from './shared-keys.ts';
+import { giveToOwners } from './state-files.ts';
 
 /** How a cluster is reached. */
 export interface OfflineClusterOptions {

@@ -1,9 +1,4 @@
-import {
-  type ClusterMember,
-  type Duties as DutiesOfMembers,
-  PkiDir,
-  type SharedStoreOptions,
-} from '#master';
+import { type ClusterMember, PkiDir, type SharedStoreOptions } from '#master';
 import { createClusterApi } from './cluster-api.ts';
 import { ClusterJobs } from './cluster-jobs.ts';
 import { openClusterSeal, writeOwnKeys } from './cluster-keys.ts';
@@ -78,7 +73,7 @@ export async function openMember(
 function openDuties(
   { store, member, follow }: OpenCluster,
   { now, logger }: SharedStoreOptions,
-): DutiesOfMembers & { close(): Promise<void> } {
+): ClusterMember['duties'] & { close(): Promise<void> } {
   const duties = new Duties({
     store,
     member,

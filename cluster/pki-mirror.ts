@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
-import { type KeyPlace, type KeyStore, keyPlaces, type PkiDir, watchPkiDir } from '#master';
+import { type Auth, type KeyPlace, keyPlaces, type PkiDir, watchPkiDir } from '#master';
 import { forEachFile } from '#runtime';
 
 /** The key of an id, and where it is. */
@@ -19,14 +19,14 @@ const maxNamed = 20;
  */
 export class PkiMirror {
   readonly #dir: PkiDir;
-  readonly #keys: KeyStore;
+  readonly #keys: Auth['keys'];
   readonly #log: Logger;
   /** What the directory was last seen or made to hold. */
   readonly #known = new Map<string, string>();
   readonly #endings: (() => void)[] = [];
   #last: Promise<void> = Promise.resolve();
 
-  constructor(dir: PkiDir, keys: KeyStore, log: Logger) {
+  constructor(dir: PkiDir, keys: Auth['keys'], log: Logger) {
     this.#dir = dir;
     this.#keys = keys;
     this.#log = log;

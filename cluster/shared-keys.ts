@@ -3,13 +3,13 @@
 import Type from 'typebox';
 import {
   type Cluster,
+  type ClusterMember,
   KeyError,
   type KeyFile,
   type KeyFiles,
   type KeyPlace,
   keyPlaces,
   pinKey,
-  type SharedKeyFiles,
   sessionKey,
 } from '#master';
 import { unpackLocal } from '#minion-protocol';
@@ -153,7 +153,11 @@ function changedElsewhere(id: string): KeyError {
 }
 
 /** The minions' keys of a cluster. */
-export function sharedKeyFiles(store: Store, cluster: Cluster, now: () => number): SharedKeyFiles {
+export function sharedKeyFiles(
+  store: Store,
+  cluster: Cluster,
+  now: () => number,
+): ReturnType<ClusterMember['keys']['minionKeys']> {
   return {
     files: new SharedKeys(store, now),
     watch: (onDirty) => {

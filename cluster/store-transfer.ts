@@ -6,11 +6,8 @@ import Type from 'typebox';
 import { type MasterConfig, storeDirectory } from '#config';
 import {
   clusterPlaceOf,
-  copyFile,
   dropTables,
-  giveToOwners,
   inStore,
-  listFiles,
   notRestored,
   ownPrefix,
   PkiDir,
@@ -48,6 +45,7 @@ import {
 } from './offline-cluster.ts';
 import { deriveClusterKey, readSecret } from './open-cluster.ts';
 import { writeMinionKeys } from './shared-keys.ts';
+import { copyFile, giveToOwners, listFiles } from './state-files.ts';
 
 // An export is a directory (0700):
 //

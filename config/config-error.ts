@@ -2,15 +2,6 @@
 
 import { type ErrorEntry, nameOfType, nearestName, SaltbridgeError, unknownName } from '#runtime';
 
-/** Why a configuration was refused; what each means is in {@link configErrors}. */
-export type ConfigErrorCode =
-  | 'ERR_CONFIG_READ'
-  | 'ERR_CONFIG_SYNTAX'
-  | 'ERR_OPTION_CONFLICT'
-  | 'ERR_OPTION_RENAMED'
-  | 'ERR_OPTION_TYPE'
-  | 'ERR_OPTION_UNKNOWN';
-
 /** Where an option was found. */
 export interface OptionOrigin {
   /** Path of the file; `options` for values that a program passed. */
@@ -37,8 +28,7 @@ interface ConfigErrorOptions extends ErrorOptions {
  * A configuration that cannot be used. The message names the place and what was expected; of values
  * it has numbers alone. Where there are several mistakes, it has each on a line of its own.
  */
-export class ConfigError extends SaltbridgeError {
-  declare readonly code: ConfigErrorCode;
+export class ConfigError extends SaltbridgeError<ConfigErrorCode> {
   /** Of the first mistake, as `line`, `key`, `entry` and `problem`. */
   readonly file: string;
   readonly line: number;
@@ -84,7 +74,7 @@ export class ConfigError extends SaltbridgeError {
 }
 
 /** The catalogue of {@link ConfigErrorCode}. */
-export const configErrors: Readonly<Record<ConfigErrorCode, ErrorEntry>> = {
+export const configErrors = {
   ERR_CONFIG_READ: {
     meaning: 'A configuration file or directory cannot be read, or a file includes itself.',
     action: 'Correct the path, or give the service user the right to read the file.',
@@ -93,29 +83,27 @@ export const configErrors: Readonly<Record<ConfigErrorCode, ErrorEntry>> = {
   ERR_CONFIG_SYNTAX: {
     meaning: 'A file is not YAML, names a key twice, uses a tag, or is not a map of options.',
     action: 'Correct the line named; the YAML is version 1.1, as in Salt.',
-    retry: false,
   },
   ERR_OPTION_CONFLICT: {
     meaning: 'Options that are right by themselves contradict each other.',
     action: 'Change one of the two that the message names.',
-    retry: false,
   },
   ERR_OPTION_RENAMED: {
     meaning: 'A program uses an option under its name in files.',
     action: 'Use the name in the message.',
-    retry: false,
   },
   ERR_OPTION_TYPE: {
     meaning: 'The value of an option is of another type or outside of its range.',
     action: 'Write what the message says was expected.',
-    retry: false,
   },
   ERR_OPTION_UNKNOWN: {
     meaning: 'An option under saltbridge:, or one that a program passed, does not exist.',
     action: 'Use the name that the message proposes, or remove the option.',
-    retry: false,
   },
-};
+} satisfies Readonly<Record<string, ErrorEntry>>;
+
+/** Why a configuration was refused; what each means is in {@link configErrors}. */
+export type ConfigErrorCode = keyof typeof configErrors;
 
 function describe({ key, entry = '', ...place }: OptionOrigin, problem: string): string {
   return [placeOf(place), ...(key === '' ? [] : [`${key}${entry}`]), problem].join(': ');

@@ -110,15 +110,26 @@ export interface GitPillarEntry {
   readonly remotes: readonly GitRemote[];
 }
 
+/** A module of a configuration file that is not served: minions get an error in its place. */
+export interface UnservedPillarEntry {
+  readonly module: 'unserved';
+  /** Name of the module in the file. */
+  readonly name: string;
+}
+
 /** One source of `ext_pillar`. */
-export type ExtPillarEntry = GitPillarEntry | MinionFilesEntry | MinionHttpEntry;
+export type ExtPillarEntry =
+  | GitPillarEntry
+  | MinionFilesEntry
+  | MinionHttpEntry
+  | UnservedPillarEntry;
 
 /** The modules that an entry may name. */
 const extPillarModules: readonly string[] = ['git', 'minion_files', 'minion_http'];
 
 /**
- * As in Salt a list of maps, from modules to their options. Modules that are not served are passed
- * over in files, where a warning names them; a program is refused.
+ * As in Salt a list of maps, from modules to their options. Modules that are not served become
+ * entries of their own in files, where a warning names them; a program is refused.
  */
 export const extPillarEntries = custom<readonly ExtPillarEntry[]>(
   {
@@ -188,13 +199,17 @@ function readItem(item: unknown): (ExtPillarEntry | undefined)[] {
   if (typeof module === 'string') {
     const options = Object.fromEntries(pairs.filter(([name]) => name !== 'module'));
     if (module === 'git') return [readGit(new Map(pairs).get('remotes'))];
+    if (module === 'unserved') return [readUnserved(options.name)];
     return [readEntry(module, options)];
   }
-  return pairs
-    .filter(([name]) => extPillarModules.includes(name))
-    .map(([name, options]) =>
-      name === 'git' ? readGit(options) : readEntry(name, asSettings(options)),
-    );
+  return pairs.map(([name, options]) => {
+    if (!extPillarModules.includes(name)) return { module: 'unserved', name };
+    return name === 'git' ? readGit(options) : readEntry(name, asSettings(options));
+  });
+}
+
+function readUnserved(name: unknown): UnservedPillarEntry | undefined {
+  return typeof name === 'string' ? { module: 'unserved', name } : undefined;
 }
 
 function readGit(value: unknown): GitPillarEntry | undefined {
@@ -225,18 +240,19 @@ export function unservedExtPillars(value: unknown): readonly string[] {
   return [...new Set(names)].filter((name) => !extPillarModules.includes(name));
 }
 
-/** One for each module that is not served: minions get nothing from it. */
+/** One warning for each module that is not served. */
 export function warnOfExtPillar(settings: Settings): ConfigWarning[] {
   const setting = settings.get('ext_pillar');
   if (setting === undefined) return [];
   return unservedExtPillars(setting.value).map((name) => ({
     kind: 'not-served',
     ...setting.origin,
-    message: `${placeOf(setting.origin)}: ext_pillar: ${name} ${describe(name)}`,
+    message: `${placeOf(setting.origin)}: ext_pillar: ${name} ${unservedReason(name)}`,
   }));
 }
 
-function describe(name: string): string {
+/** Why a module of `ext_pillar` is not served, and what to use instead. */
+export function unservedReason(name: string): string {
   const advice = extPillarAdvice(name);
   return advice === undefined
     ? `is none of the modules that are served, which are ${extPillarModules.join(', ')}`

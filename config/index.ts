@@ -15,7 +15,9 @@ export {
   type ExtPillarEntry,
   type GitPillarEntry,
   pillarAddressProblem,
+  type UnservedPillarEntry,
   unservedExtPillars,
+  unservedReason,
 } from './ext-pillar.ts';
 export {
   type BackendSettings,

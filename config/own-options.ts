@@ -23,6 +23,7 @@ import {
   megabytes100,
   oneOf,
   text,
+  textList,
 } from './schema.ts';
 import { tenantDirectories } from './tenant-directories.ts';
 
@@ -152,6 +153,13 @@ export const ownOptions = {
     flag(),
     true,
     'Whether pillar may depend on grains that a minion sends. Otherwise templates and top files see the id alone, and targets by grains match no minion.',
+    { extension: 'pillar' },
+  ),
+  leftOutExtPillar: option(
+    'left_out_ext_pillar',
+    textList(),
+    [],
+    'Modules of `ext_pillar` that are not served and that minions may be without. For any other the pillar has `_errors`, and minions refuse to run states.',
     { extension: 'pillar' },
   ),
   tenants: option(

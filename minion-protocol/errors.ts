@@ -1,80 +1,33 @@
-import { SaltbridgeError } from '#runtime/errors.ts';
-
-/** What went wrong on the wire; each code is explained in {@link protocolErrors}. */
-export type ProtocolErrorCode =
-  | 'ERR_BAD_PAYLOAD'
-  | 'ERR_PAYLOAD_LIMIT'
-  | 'ERR_BAD_ENVELOPE'
-  | 'ERR_BAD_LOAD'
-  | 'ERR_BAD_ID'
-  | 'ERR_BAD_KEY_STRING'
-  | 'ERR_BAD_HMAC'
-  | 'ERR_BAD_PADDING'
-  | 'ERR_NONCE'
-  | 'ERR_EXPIRED'
-  | 'ERR_TOKEN'
-  | 'ERR_BAD_KEY'
-  | 'ERR_ALGORITHM'
-  | 'ERR_DECRYPT'
-  | 'ERR_BAD_SIGNATURE'
-  | 'ERR_MASTER_KEY'
-  | 'ERR_MASTER_FINGER'
-  | 'ERR_BAD_REPLY'
-  | 'ERR_BAD_EVENT';
-
-/** Options of {@link ProtocolError}. */
-export interface ProtocolErrorOptions {
-  readonly cause?: unknown;
-}
+import { type ErrorEntry, SaltbridgeError } from '#runtime/errors.ts';
 
 /** Bytes or shapes that are not the protocol. The message names what came, and never shows it. */
-export class ProtocolError extends SaltbridgeError {
-  declare readonly code: ProtocolErrorCode;
-
-  constructor(code: ProtocolErrorCode, message: string, options?: ProtocolErrorOptions) {
-    super(code, message, options);
-  }
-}
-
-/** What a code means to whoever reads a log. */
-export interface ProtocolErrorEntry {
-  readonly meaning: string;
-  readonly action: string;
-  /** Whether the same request may succeed when it is made again. */
-  readonly retry: boolean;
-}
+export class ProtocolError extends SaltbridgeError<ProtocolErrorCode> {}
 
 /** Every code, with its meaning and what to do. */
-export const protocolErrors: Readonly<Record<ProtocolErrorCode, ProtocolErrorEntry>> = {
+export const protocolErrors = {
   ERR_BAD_PAYLOAD: {
     meaning: 'The bytes are not one complete MessagePack value of the protocol.',
     action: 'Check that the peer is a Salt minion and that nothing changes bytes on the way.',
-    retry: false,
   },
   ERR_PAYLOAD_LIMIT: {
     meaning: 'A message is larger, deeper or has more elements than its limit allows.',
     action: 'If the sender is genuine, raise the limit for its kind of message.',
-    retry: false,
   },
   ERR_BAD_ENVELOPE: {
     meaning: 'The outer message lacks `enc` or `load`, or a field has the wrong type or version.',
     action: 'Check which program sends it, and its version.',
-    retry: false,
   },
   ERR_BAD_LOAD: {
     meaning: 'The inner message lacks a field or a field has the wrong type or size.',
     action: 'Check the version of the minion and what its modules send.',
-    retry: false,
   },
   ERR_BAD_ID: {
     meaning: 'A minion id is not valid, or it is not the id that the envelope names.',
     action: 'Correct the `id` option of the minion.',
-    retry: false,
   },
   ERR_BAD_KEY_STRING: {
     meaning: 'A text is not the base64 form of a 24 byte AES key and a 32 byte HMAC key.',
     action: 'Check the key file; delete it to have it made anew.',
-    retry: false,
   },
   ERR_BAD_HMAC: {
     meaning: 'A message was not encrypted with the key that is valid now, or was changed.',
@@ -84,7 +37,6 @@ export const protocolErrors: Readonly<Record<ProtocolErrorCode, ProtocolErrorEnt
   ERR_BAD_PADDING: {
     meaning: 'A message has a valid HMAC, but its ciphertext is not as Salt makes it.',
     action: 'Look at the program that holds the key: it is not a Salt minion.',
-    retry: false,
   },
   ERR_NONCE: {
     meaning: 'A nonce is missing, malformed, or not the one that was sent.',
@@ -99,17 +51,14 @@ export const protocolErrors: Readonly<Record<ProtocolErrorCode, ProtocolErrorEnt
   ERR_TOKEN: {
     meaning: 'The proof of identity in a request is missing or malformed.',
     action: 'Check the version of the minion.',
-    retry: false,
   },
   ERR_BAD_KEY: {
     meaning: 'A key is not an RSA key of 2048 to 8192 bits with a sound exponent.',
     action: 'Delete the key pair of the peer and let it make a new one.',
-    retry: false,
   },
   ERR_ALGORITHM: {
     meaning: 'An encryption or signing algorithm is unknown to the other side.',
     action: 'Correct `encryption_algorithm` and `signing_algorithm`.',
-    retry: false,
   },
   ERR_DECRYPT: {
     meaning: 'RSA decryption failed: another key or another algorithm was used.',
@@ -129,7 +78,6 @@ export const protocolErrors: Readonly<Record<ProtocolErrorCode, ProtocolErrorEnt
   ERR_MASTER_FINGER: {
     meaning: 'The fingerprint of the master key is not the configured one.',
     action: 'Correct `master_finger`, or find out who answers.',
-    retry: false,
   },
   ERR_BAD_REPLY: {
     meaning: 'An answer does not have the form that the request asks for.',
@@ -139,6 +87,8 @@ export const protocolErrors: Readonly<Record<ProtocolErrorCode, ProtocolErrorEnt
   ERR_BAD_EVENT: {
     meaning: 'An event has no tag, or a tag that cannot be written.',
     action: 'Correct the sender of the event.',
-    retry: false,
   },
-};
+} satisfies Readonly<Record<string, ErrorEntry>>;
+
+/** What went wrong on the wire; each code is explained in {@link protocolErrors}. */
+export type ProtocolErrorCode = keyof typeof protocolErrors;

@@ -42,6 +42,7 @@ export {
   type PayloadLimits,
   packLocal,
   packWire,
+  unpackExact,
   unpackLocal,
   unpackWire,
   WireDateTime,
@@ -51,9 +52,9 @@ export {
   wireBytes,
 } from './payload.ts';
 export { encodeProxyHeader, isRelayedAddress, relayedAddress } from './proxy-header.ts';
-export { publicationEnvelope, sealPublication } from './publication.ts';
+export { publicationEnvelope } from './publication.ts';
 export { type PythonForms, pythonStr, toPythonValue, unboundedStr } from './python-values.ts';
-export { encodeClearReply, encodePackedReply, encodeSendReply } from './reply.ts';
+export { encodePackedReply, encodeSendReply } from './reply.ts';
 export {
   type CheckedRequest,
   type ClearEnvelope,

@@ -41,50 +41,29 @@ function firstError(check: Check, load: WireMap): string | undefined {
   return 'load: malformed';
 }
 
-const authSchema: Check = compileSchema(
+const authSchema = compileSchema(
   Type.Object({
     cmd: Type.Literal('_auth'),
+    /** As sent: not yet checked. */
     id: Type.String(),
     nonce: Type.Optional(Type.String()),
+    /** PEM, as sent. */
     pub: Type.String({ minLength: 1, maxLength: maxKeyText }),
     enc_algo: Type.Optional(Type.String({ maxLength: 64 })),
     sig_algo: Type.Optional(Type.String({ maxLength: 64 })),
   }),
 );
 
-/** `_auth`. */
-export interface AuthLoad {
-  /** As sent: not yet checked. */
-  readonly id: string;
-  readonly nonce: string | undefined;
-  /** PEM, as sent. */
-  readonly pub: string;
-  readonly enc_algo: string | undefined;
-  readonly sig_algo: string | undefined;
-  /** The minion's token, encrypted to the master key that it knows. */
-  readonly token: Uint8Array | undefined;
-  /** Grain name → value. */
-  readonly autosign_grains: WireMap | undefined;
-}
-
-/** Reads the load of a sign-in request. */
-export function parseAuthLoad(load: WireMap): ParsedLoad<AuthLoad> {
-  const reason = firstError(authSchema, load);
-  if (reason !== undefined) return { ok: false, reason };
+/** Reads the load of a sign-in request; `undefined` if a field has the wrong type or size. */
+export function parseAuthLoad(load: WireMap) {
+  // The minion's token is encrypted to the master key that it knows.
   const token = wireBytes(load.token);
   if (load.token !== undefined && (token === undefined || token.length > maxCipherBytes)) {
-    return { ok: false, reason: 'token: not bytes, or too long' };
+    return undefined;
   }
-  const value: AuthLoad = {
-    id: textOr(load.id, ''),
-    nonce: optionalText(load.nonce),
-    pub: textOr(load.pub, ''),
-    enc_algo: optionalText(load.enc_algo),
-    sig_algo: optionalText(load.sig_algo),
-    token,
-    autosign_grains: isWireMap(load.autosign_grains) ? load.autosign_grains : undefined,
-  };
-  return { ok: true, value };
+  const { autosign_grains: grains } = load;
+  if (!authSchema.Check(load)) return undefined;
+  return { ...load, token, autosignGrains: isWireMap(grains) ? grains : undefined };
 }
 
 const returnSchema: Check = compileSchema(

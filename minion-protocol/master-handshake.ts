@@ -36,13 +36,13 @@ export type ParsedAuthRequest =
 export function parseAuthRequest(envelope: ClearEnvelope): ParsedAuthRequest {
   const { version } = envelope;
   const load = parseAuthLoad(envelope.load);
-  if (!load.ok) return { ok: false, code: 'ERR_BAD_LOAD', reply: packWire('bad load') };
-  const { id, nonce, pub, token, autosign_grains: autosignGrains } = load.value;
+  if (!load) return { ok: false, code: 'ERR_BAD_LOAD', reply: packWire('bad load') };
+  const { id, nonce, pub, token, autosignGrains } = load;
   if (version >= 2 && !isNonce(nonce)) {
     return { ok: false, code: 'ERR_NONCE', reply: packWire('bad load') };
   }
-  const { enc_algo: encAlgo = defaultEncryptionAlgorithm } = load.value;
-  const { sig_algo: sigAlgo = defaultSigningAlgorithm } = load.value;
+  const { enc_algo: encAlgo = defaultEncryptionAlgorithm } = load;
+  const { sig_algo: sigAlgo = defaultSigningAlgorithm } = load;
   if (!isEncryptionAlgorithm(encAlgo)) return badAlgorithm('enc');
   if (!isSigningAlgorithm(sigAlgo)) return badAlgorithm('sig');
   const context = { version, nonce: version >= 2 ? nonce : undefined, sigAlgo };

@@ -5,11 +5,13 @@
  */
 
 import { isUtf8 } from 'node:buffer';
+import { Float } from '#template/python/values.ts';
 import { ProtocolError } from './errors.ts';
 
 /**
  * What MessagePack of Salt can say [WIRE 2.2]. Text and bytes are one family on the wire: bytes
- * that are valid UTF-8 arrive as text.
+ * that are valid UTF-8 arrive as text. Numbers are written as integers where they are, and a
+ * `Float` as a float. Only `unpackExact` reads floats without a fraction as `Float`.
  */
 export type WireValue =
   | null
@@ -18,6 +20,7 @@ export type WireValue =
   | bigint
   | string
   | Uint8Array
+  | Float
   | WireDateTime
   | WireExtension
   | WireValue[]
@@ -71,6 +74,7 @@ export function isWireMap(value: WireValue | undefined): value is WireMap {
     !Array.isArray(value) &&
     !(value instanceof Map) &&
     !(value instanceof Uint8Array) &&
+    !(value instanceof Float) &&
     !(value instanceof WireDateTime) &&
     !(value instanceof WireExtension)
   );
@@ -115,6 +119,8 @@ export interface PayloadLimits {
   readonly maxElements: number;
   /** Refuse a map that has a key twice, or a key that is not text. Default: the last one wins. */
   readonly uniqueKeys?: boolean;
+  /** Read floats without a fraction as `Float`. Default: as numbers. */
+  readonly keepsFloats?: boolean;
 }
 
 const dateTimeForm = /^(\d{4})(\d\d)(\d\d)(T\d\d:\d\d:\d\d\.\d{6})$/;
@@ -189,9 +195,9 @@ class PayloadReader {
       case 0xc9:
         return this.#extension(this.#uint(1 << (head - 0xc7)));
       case 0xca:
-        return this.#bytes.readFloatBE(this.#take(4));
+        return this.#float(this.#bytes.readFloatBE(this.#take(4)));
       case 0xcb:
-        return this.#bytes.readDoubleBE(this.#take(8));
+        return this.#float(this.#bytes.readDoubleBE(this.#take(8)));
       case 0xcc:
       case 0xcd:
       case 0xce:
@@ -225,6 +231,12 @@ class PayloadReader {
       default:
         throw badPayload('a reserved byte'); // 0xc1
     }
+  }
+
+  #float(value: number): number | Float {
+    return this.#limits.keepsFloats === true && Number.isSafeInteger(value)
+      ? new Float(value)
+      : value;
   }
 
   #uint(size: number): number {
@@ -407,6 +419,7 @@ class PayloadWriter {
 
   #object(value: object): void {
     if (value instanceof Uint8Array) this.#binary(value);
+    else if (value instanceof Float) this.#float(value.value);
     else if (value instanceof WireDateTime) this.#dateTime(value);
     else if (value instanceof WireExtension) this.#extension(value.code, value.data);
     else this.#container(value);
@@ -634,6 +647,11 @@ export function packLocal(value: WireValue): Buffer {
  */
 export function unpackLocal(bytes: Uint8Array, limits: PayloadLimits = loadLimits): WireValue {
   return new PayloadReader(bytes, 'local', limits).readAll();
+}
+
+/** Reads the local dialect, with floats without a fraction as `Float`. @throws ProtocolError */
+export function unpackExact(bytes: Uint8Array, limits: PayloadLimits = loadLimits): WireValue {
+  return unpackLocal(bytes, { ...limits, keepsFloats: true });
 }
 
 /** Codec of fields that hold values of the wire, in the local dialect. */

@@ -5,9 +5,8 @@
  */
 
 import type { KeyObject } from 'node:crypto';
-import { type CrypticleKey, openValue, sealValue } from './crypt.ts';
+import { type CrypticleKey, openValue } from './crypt.ts';
 import { ProtocolError } from './errors.ts';
-import type { PublicationLoad } from './loads.ts';
 import {
   clearLimits,
   isWireMap,
@@ -22,7 +21,6 @@ import {
 import {
   defaultSigningAlgorithm,
   isSigningAlgorithm,
-  rsaSign,
   rsaVerify,
   type SigningAlgorithm,
 } from './rsa.ts';
@@ -32,37 +30,6 @@ const outerLimits: PayloadLimits = {
   maxBytes: loadLimits.maxBytes + 64 * 1024,
   uniqueKeys: true,
 };
-
-/** How {@link buildPublication} encrypts and signs. */
-export interface PublicationOptions {
-  /** The master AES key. */
-  readonly key: CrypticleKey;
-  /** Greater than any before under this key, at least 1 [WIRE 3.4]. */
-  readonly serial: number;
-  /** The master's private key; without it the publication is not signed. */
-  readonly masterKey?: KeyObject;
-  /** Default: `PKCS1v15-SHA1`, Salt's `publish_signing_algorithm`. */
-  readonly sigAlgo?: SigningAlgorithm;
-  /** 16 bytes, for tests only. */
-  readonly random?: Uint8Array;
-}
-
-/** Encrypts, signs and packs a publication. Signing is slow: see {@link sealPublication}. */
-export function buildPublication(load: PublicationLoad, options: PublicationOptions): Buffer {
-  const { key, serial, masterKey, sigAlgo = defaultSigningAlgorithm, random } = options;
-  const blob = sealPublication({ ...load, serial }, key, random);
-  const signature = masterKey && rsaSign(masterKey, blob, sigAlgo);
-  return publicationEnvelope(blob, signature, sigAlgo);
-}
-
-/** The encrypted load, of which a worker may make the signature. `load` has its `serial`. */
-export function sealPublication(
-  load: PublicationLoad,
-  key: CrypticleKey,
-  random?: Uint8Array,
-): Buffer {
-  return sealValue(key, load, random === undefined ? {} : { random });
-}
 
 /** Packs a sealed publication with the signature of its bytes, if there is one. */
 export function publicationEnvelope(

@@ -14,10 +14,11 @@ export interface PythonForms {
   readonly key?: (key: Value) => Value;
 }
 
-/** The value in Python. The wire's values do not tell 1.0 from 1: both are an `int`. */
+/** The value in Python. Numbers of the wire do not tell 1.0 from 1: both are an `int`. */
 export function toPythonValue(value: WireValue, forms: PythonForms = {}): Value {
   if (typeof value === 'number') return Number.isSafeInteger(value) ? value : new Float(value);
   if (value === null || typeof value !== 'object') return value;
+  if (value instanceof Float) return value;
   if (value instanceof Uint8Array) return forms.bytes?.(value) ?? new Bytes(value);
   if (value instanceof WireDateTime) return forms.dateTime?.(value) ?? dateTimeObject(value);
   if (value instanceof WireExtension) return forms.extension?.(value) ?? extensionObject(value);

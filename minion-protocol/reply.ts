@@ -72,11 +72,6 @@ export function encodePackedReply(
   return packWire(sealPacked(key, packed, nonceOption(context)));
 }
 
-/** Packs a *send_clear* reply, ready for the transport. */
-export function encodeClearReply(value: WireValue): Buffer {
-  return packWire(value);
-}
-
 function nonceOption({ version, nonce }: ReplyContext): { nonce?: string } {
   if (version < 2) return {};
   if (nonce === undefined) throw new TypeError('versions 2 and 3 need a nonce');

@@ -42,7 +42,7 @@ export type RequestEnvelope = ClearEnvelope | SealedEnvelope;
 interface RequestRefusal {
   readonly ok: false;
   readonly code: ProtocolErrorCode;
-  /** What Salt answers: pack it with {@link encodeClearReply}. */
+  /** What Salt answers: packed and sent in the clear. */
   readonly reply: WireValue;
 }
 

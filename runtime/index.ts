@@ -24,10 +24,12 @@ export {
 } from './http-client.ts';
 export { InFlight } from './in-flight.ts';
 export {
+  exactNumber,
   JsonError,
   type JsonOf,
   type JsonValue,
   parseJson,
+  parseJsonNumbers,
   rawNumber,
   tryParseJson,
   writeJson,

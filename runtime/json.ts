@@ -32,10 +32,10 @@ export class JsonError extends Error {
 
 /** Members of `JSON` in Node.js 22 that TypeScript does not declare. */
 interface ExactJson {
-  parse(
+  parse<T>(
     text: string,
     reviver: (key: string, value: unknown, context: { readonly source?: string }) => unknown,
-  ): JsonOf<never>;
+  ): JsonOf<T>;
   rawJSON(text: string): unknown;
 }
 
@@ -58,8 +58,16 @@ const longNumber = /(?:^|[-:,[\s])\d{16}/;
 /** Reads JSON from a trusted source. @throws SyntaxError, JsonError */
 export function parseJson(text: string): JsonOf<never> {
   if (!longNumber.test(text)) return JSON.parse(text);
+  return parseJsonNumbers<never>(text, exactNumber);
+}
+
+/** Reads JSON with numbers as `read` makes them of their tokens. @throws SyntaxError, and what `read` throws */
+export function parseJsonNumbers<T>(
+  text: string,
+  read: (token: string) => number | bigint | T,
+): JsonOf<T> {
   return exactJson.parse(text, (_, value, { source }) =>
-    typeof value === 'number' && source !== undefined ? exactNumber(source) : value,
+    typeof value === 'number' && source !== undefined ? read(source) : value,
   );
 }
 

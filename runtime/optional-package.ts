@@ -1,20 +1,14 @@
 /** Packages that only some programs need: loaded when used, and npm may leave them out. */
 
-import { SaltbridgeError } from './errors.ts';
+import { type ErrorEntry, SaltbridgeError } from './errors.ts';
 
 /** The catalogue of this room's error codes. */
-export const runtimeErrors: Readonly<
-  Record<
-    'ERR_PACKAGE_MISSING',
-    { readonly meaning: string; readonly action: string; readonly retry: boolean }
-  >
-> = {
+export const runtimeErrors = {
   ERR_PACKAGE_MISSING: {
     meaning: 'An optional package that this needs is not installed.',
     action: 'Install the package that the message names; npm leaves it out with --omit=optional.',
-    retry: false,
   },
-};
+} satisfies Readonly<Record<string, ErrorEntry>>;
 
 /**
  * Loads an optional package.

@@ -2,31 +2,15 @@
 
 import { type ErrorEntry, SaltbridgeError } from '#runtime';
 
-export type SaltApiErrorCode =
-  | 'ERR_HTTP_ADDRESS'
-  | 'ERR_HTTP_BODY'
-  | 'ERR_HTTP_BUSY'
-  | 'ERR_HTTP_CLIENT'
-  | 'ERR_HTTP_FIELDS'
-  | 'ERR_HTTP_FORMAT'
-  | 'ERR_HTTP_HOST'
-  | 'ERR_HTTP_LISTEN'
-  | 'ERR_HTTP_SESSION'
-  | 'ERR_HTTP_STREAMS'
-  | 'ERR_HTTP_TIMEOUT'
-  | 'ERR_HTTP_UNKNOWN';
-
 /** What each code means to the person who meets it. */
-export const saltApiErrors: Readonly<Record<SaltApiErrorCode, ErrorEntry>> = {
+export const saltApiErrors = {
   ERR_HTTP_ADDRESS: {
     meaning: 'The HTTP request comes from an address that authorized_ips does not list.',
     action: 'Add it, or the network that it is of, if it may use the API.',
-    retry: false,
   },
   ERR_HTTP_BODY: {
     meaning: 'The body of an HTTP request cannot be read, is too large, or holds no commands.',
     action: 'Send what the message expects; docs/salt-api.md has the limits.',
-    retry: false,
   },
   ERR_HTTP_BUSY: {
     meaning: 'The HTTP API reads as much at once as it may, from this address or from all.',
@@ -36,32 +20,26 @@ export const saltApiErrors: Readonly<Record<SaltApiErrorCode, ErrorEntry>> = {
   ERR_HTTP_CLIENT: {
     meaning: 'A command names no client, or one that is not served.',
     action: 'Use one of those that GET / lists; netapi_enable_clients may leave some out.',
-    retry: false,
   },
   ERR_HTTP_FIELDS: {
     meaning: 'A command lacks a field, or one has a value that it cannot have.',
     action: 'Send what the message expects; docs/salt-api.md has the fields of each client.',
-    retry: false,
   },
   ERR_HTTP_FORMAT: {
     meaning: 'The HTTP API speaks neither the format of the body nor one that is accepted.',
     action: 'Use application/json or application/x-yaml, and uncompressed bodies.',
-    retry: false,
   },
   ERR_HTTP_HOST: {
     meaning: 'The HTTP request asks for a host by a name that the API is not served under.',
     action: 'Ask by one that is, or add the name to hosts of the API.',
-    retry: false,
   },
   ERR_HTTP_LISTEN: {
     meaning: 'The HTTP API cannot listen: its port is taken, or a file of it cannot be read.',
     action: 'Do what the message says; the options are those of rest_cherrypy.',
-    retry: false,
   },
   ERR_HTTP_SESSION: {
     meaning: "The HTTP request is nobody's: no token, or none that is valid.",
     action: 'Log in again, and send the token in X-Auth-Token.',
-    retry: false,
   },
   ERR_HTTP_STREAMS: {
     meaning: 'As many event streams as are served, in all or to one log-in, are open.',
@@ -71,14 +49,14 @@ export const saltApiErrors: Readonly<Record<SaltApiErrorCode, ErrorEntry>> = {
   ERR_HTTP_TIMEOUT: {
     meaning: 'A runner did not end within rest_timeout; it goes on.',
     action: 'Use runner_async and follow its events, or raise rest_timeout.',
-    retry: false,
   },
   ERR_HTTP_UNKNOWN: {
     meaning: 'The HTTP API has nothing at this path, or does not take this method there.',
     action: 'See docs/salt-api.md for what there is.',
-    retry: false,
   },
-};
+} satisfies Readonly<Record<string, ErrorEntry>>;
+
+export type SaltApiErrorCode = keyof typeof saltApiErrors;
 
 const usualStatus: Readonly<Record<SaltApiErrorCode, number>> = {
   ERR_HTTP_ADDRESS: 403,
@@ -96,8 +74,7 @@ const usualStatus: Readonly<Record<SaltApiErrorCode, number>> = {
 };
 
 /** A request is refused; nothing of it is in the text. */
-export class SaltApiError extends SaltbridgeError {
-  declare readonly code: SaltApiErrorCode;
+export class SaltApiError extends SaltbridgeError<SaltApiErrorCode> {
   /** HTTP's. */
   readonly status: number;
 

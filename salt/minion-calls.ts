@@ -1,11 +1,11 @@
-import type { CallContext, JobReturn, JobsApi, RunRequest } from '#master';
+import type { CallContext, JobReturn, MasterApi, RunRequest } from '#master';
 
 /** What of a call matters to the minions that are asked. */
 export type AskContext = Pick<CallContext, 'closing' | 'timeoutSeconds'>;
 
 /** What runners need to ask minions. */
 export interface MinionCalls {
-  readonly jobs: Pick<JobsApi, 'run'>;
+  readonly jobs: Pick<MasterApi['jobs'], 'run'>;
 }
 
 /** How a job ended. */

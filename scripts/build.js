@@ -1,7 +1,8 @@
-// Bundles the sources into dist/, for the package only: `node scripts/build.js [--js]`. The folder is
-// flat: main.js (the command line), a file for each entry of the package, a file for each program that
-// runs in a worker thread or a child process, and the chunks that they share. dist/types has the
-// declarations; --js leaves them out.
+// Bundles the sources into dist/, for the package only: `node scripts/build.js [--js | --bench]`. The
+// folder is flat: main.js (the command line), a file for each entry of the package, a file for each
+// program that runs in a worker thread or a child process, and the chunks that they share. dist/types
+// has the declarations; --js leaves them out. --bench adds bench-main.js and the programs of bench/, so
+// that benchmarks run the code that users get.
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -24,9 +25,9 @@ const rooms = new Set(
 /** A file beside or above a module, as modules name it. */
 const fileLiteral = /new URL\(\s*'([^':]+)',\s*import\.meta\.url\)/g;
 
-/** Source files of the rooms, relative to the root. */
-function sourceFiles() {
-  return [...rooms, 'exports'].flatMap((room) =>
+/** Source files of folders, relative to the root. */
+function sourceFiles(folders) {
+  return folders.flatMap((room) =>
     readdirSync(path.join(root, room), { recursive: true })
       .filter((name) => name.endsWith('.ts'))
       .map((name) => path.join(room, name)),
@@ -34,12 +35,18 @@ function sourceFiles() {
 }
 
 /** The modules that run as programs of their own: those that others name by a URL. */
-function programs() {
-  return sourceFiles().flatMap((file) =>
+function programs(folders) {
+  return sourceFiles(folders).flatMap((file) =>
     [...readFileSync(path.join(root, file), 'utf8').matchAll(fileLiteral)]
       .map(([, name]) => path.join(path.dirname(file), name))
       .filter((name) => name.endsWith('.ts')),
   );
+}
+
+/** The name in dist/ of what is made of a source file. */
+function outputName(file) {
+  const name = file.startsWith('bench/') ? file.replaceAll('/', '-') : path.basename(file);
+  return path.basename(name, '.ts');
 }
 
 /** Makes the URLs of files right for a module in dist/. */
@@ -47,7 +54,7 @@ function placeFiles(text, file) {
   return text.replaceAll(fileLiteral, (_, name) => {
     const target = path.join(path.dirname(path.relative(root, file)), name);
     const place = target.endsWith('.ts')
-      ? `./${path.basename(target, '.ts')}.js`
+      ? `./${outputName(target)}.js`
       : `../${target}${name.endsWith('/') && !target.endsWith('/') ? '/' : ''}`;
     return `new URL('${place}', import.meta.url)`;
   });
@@ -125,17 +132,18 @@ const filesPlugin = {
   },
 };
 
-async function bundle(output) {
+async function bundle(output, withBench) {
+  const folders = [...rooms, 'exports', ...(withBench ? ['bench'] : [])];
   const entries = modules.map(({ file }) => path.relative(root, file));
+  const benches = withBench ? ['bench/main.ts'] : [];
   const { dependencies, optionalDependencies, peerDependencies } = description;
   const packages = Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies });
   const external = packages.filter((name) => !bundledPackages.includes(name));
   const { metafile } = await build({
     absWorkingDir: root,
-    entryPoints: ['cli/main.ts', ...entries, ...programs()].map((file) => ({
-      in: file,
-      out: path.basename(file, '.ts'),
-    })),
+    entryPoints: [...new Set(['cli/main.ts', ...entries, ...benches, ...programs(folders)])].map(
+      (file) => ({ in: file, out: outputName(file) }),
+    ),
     outdir: output,
     chunkNames: 'chunk-[hash]',
     bundle: true,
@@ -166,9 +174,9 @@ function copyLicences(output) {
 }
 
 /** Builds the package's files into a folder, which must be named dist and lie beside package.json. */
-export async function buildPackage(output, { withTypes = true } = {}) {
+export async function buildPackage(output, { withTypes = true, withBench = false } = {}) {
   rmSync(output, { recursive: true, force: true });
-  const metafile = await bundle(output);
+  const metafile = await bundle(output, withBench);
   copyLicences(output);
   for (const shell of ['bash', 'zsh', 'fish']) {
     const command = [path.join(root, 'bin/saltbridge'), 'completion', shell];
@@ -187,5 +195,7 @@ export async function buildPackage(output, { withTypes = true } = {}) {
 }
 
 if (import.meta.main) {
-  await buildPackage(path.join(root, 'dist'), { withTypes: !process.argv.includes('--js') });
+  const withBench = process.argv.includes('--bench');
+  const withTypes = !withBench && !process.argv.includes('--js');
+  await buildPackage(path.join(root, 'dist'), { withTypes, withBench });
 }

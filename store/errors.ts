@@ -1,51 +1,10 @@
-import { describeSystemError, SaltbridgeError } from '#runtime';
-
-/** Why a store call failed; what each means is in {@link storeErrors}. */
-export type StoreErrorCode =
-  | 'ERR_CLUSTER_ALONE'
-  | 'ERR_CLUSTER_BEHIND'
-  | 'ERR_CLUSTER_FOUNDED'
-  | 'ERR_CLUSTER_LOG'
-  | 'ERR_CLUSTER_OUTCOME'
-  | 'ERR_CLUSTER_RIGHTS'
-  | 'ERR_CLUSTER_SECRET'
-  | 'ERR_CLUSTER_TICKET'
-  | 'ERR_KEY'
-  | 'ERR_REVISION'
-  | 'ERR_STORE_BACKUP'
-  | 'ERR_STORE_CLOSED'
-  | 'ERR_STORE_CORRUPT'
-  | 'ERR_STORE_DIGEST'
-  | 'ERR_STORE_DIVERGED'
-  | 'ERR_STORE_FENCED'
-  | 'ERR_STORE_FULL'
-  | 'ERR_STORE_LOCKED'
-  | 'ERR_STORE_PERMISSIONS'
-  | 'ERR_STORE_TOO_LARGE'
-  | 'ERR_STORE_UNAVAILABLE'
-  | 'ERR_STORE_VERSION'
-  | 'ERR_WATCH_OVERRUN';
+import { describeSystemError, type ErrorEntry, SaltbridgeError } from '#runtime';
 
 /** What the store could not do. Recognise it by {@link StoreError.code}, never by its text. */
-export class StoreError extends SaltbridgeError {
-  declare readonly code: StoreErrorCode;
-
-  constructor(code: StoreErrorCode, message: string, options?: ErrorOptions) {
-    super(code, message, options);
-  }
-}
-
-/** One line of the catalogue of error codes. */
-export interface StoreErrorEntry {
-  readonly meaning: string;
-  /** What the caller or the operator can do. */
-  readonly action: string;
-  /** Whether the same call may succeed when it is made again. */
-  readonly retry: boolean;
-}
+export class StoreError extends SaltbridgeError<StoreErrorCode> {}
 
 /** The catalogue of {@link StoreErrorCode}. */
-export const storeErrors: Readonly<Record<StoreErrorCode, StoreErrorEntry>> = {
+export const storeErrors = {
   ERR_CLUSTER_ALONE: {
     meaning: 'Fewer members of the cluster are alive than must keep a write; nothing was written.',
     action: 'Start the other members, or let this one go on alone (whenAlone: local).',
@@ -54,17 +13,14 @@ export const storeErrors: Readonly<Record<StoreErrorCode, StoreErrorEntry>> = {
   ERR_CLUSTER_BEHIND: {
     meaning: 'The log no longer has the entries that this store lacks, or began with more than it.',
     action: 'Restore a backup of another member into the directory, and start again.',
-    retry: false,
   },
   ERR_CLUSTER_FOUNDED: {
     meaning: 'A log is to be founded where there is one.',
     action: 'Join it, or found it anew from the most advanced member, which forgets what it holds.',
-    retry: false,
   },
   ERR_CLUSTER_LOG: {
     meaning: 'There is no log yet, or it is not what a log of this version is.',
     action: 'Found the log with the first member; see the message.',
-    retry: false,
   },
   ERR_CLUSTER_OUTCOME: {
     meaning: 'The log or the other members did not confirm a write in time: it may take effect.',
@@ -75,23 +31,19 @@ export const storeErrors: Readonly<Record<StoreErrorCode, StoreErrorEntry>> = {
     meaning:
       'The NATS servers do not let this member in, its user may not do what a member does, or others can read its credentials.',
     action: 'Give the user the rights that docs/cluster.md lists, and the files to their owner.',
-    retry: false,
   },
   ERR_CLUSTER_SECRET: {
     meaning: 'The log does not open with the secret and the name of the cluster that were given.',
     action: 'Use the secret and the name that the other members have.',
-    retry: false,
   },
   ERR_CLUSTER_TICKET: {
     meaning:
       'A ticket to join a cluster is unknown, used, too old, of another cluster, or no ticket.',
     action: 'Make a new one with saltbridge cluster ticket; nothing was changed here.',
-    retry: false,
   },
   ERR_KEY: {
     meaning: 'A key, prefix or name is empty, too long or not well-formed text.',
     action: 'Correct the caller; the limits are in the documentation of Key.',
-    retry: false,
   },
   ERR_REVISION: {
     meaning:
@@ -102,34 +54,28 @@ export const storeErrors: Readonly<Record<StoreErrorCode, StoreErrorEntry>> = {
   ERR_STORE_BACKUP: {
     meaning: 'A backup cannot be written there or read from there, or the name is taken.',
     action: 'Choose another file, in a folder that the user of the running master may write to.',
-    retry: false,
   },
   ERR_STORE_CLOSED: {
     meaning: 'The store was used after it had been closed.',
     action: 'Open it again, or stop using it before closing it.',
-    retry: false,
   },
   ERR_STORE_CORRUPT: {
     meaning:
       'The files of the store, or a row that the message names, are not what this store writes.',
     action: 'Restore the directory from a backup, or move it away to begin with an empty store.',
-    retry: false,
   },
   ERR_STORE_DIGEST: {
     meaning: 'A store that was exported, imported or copied has another content than the original.',
     action: 'Nothing was kept of it. Run saltbridge store check on the original, and try again.',
-    retry: false,
   },
   ERR_STORE_DIVERGED: {
     meaning:
       'The store and the log, or two members, do not have the same history; nothing was kept.',
     action: 'Stop this member. Restore a backup of a member that is right, or found the log anew.',
-    retry: false,
   },
   ERR_STORE_FENCED: {
     meaning: 'Another process has taken the store over from this one; nothing was kept.',
     action: 'Stop this process. Nobody may remove the holder-* files of a running master.',
-    retry: false,
   },
   ERR_STORE_FULL: {
     meaning: 'The disk of the store is full, or a quota is used up; nothing was kept.',
@@ -144,12 +90,10 @@ export const storeErrors: Readonly<Record<StoreErrorCode, StoreErrorEntry>> = {
   ERR_STORE_PERMISSIONS: {
     meaning: 'Others could write to the directory of the store or to a directory above it.',
     action: 'Give the directory to the service user and take the write permission from the others.',
-    retry: false,
   },
   ERR_STORE_TOO_LARGE: {
     meaning: 'A write is larger than an entry of the log may be; nothing was written.',
     action: 'Split the write, or raise max_payload of the NATS servers.',
-    retry: false,
   },
   ERR_STORE_UNAVAILABLE: {
     meaning: 'The engine failed, for instance because the disk did; nothing was acknowledged.',
@@ -160,14 +104,16 @@ export const storeErrors: Readonly<Record<StoreErrorCode, StoreErrorEntry>> = {
     meaning:
       'The directory, or a row in it, was written by a version of this package with another layout.',
     action: 'Run the version that wrote it, or a later one that can convert it.',
-    retry: false,
   },
   ERR_WATCH_OVERRUN: {
     meaning: 'A watcher did not read fast enough and changes were dropped for it.',
     action: 'Watch again, then list what was being watched.',
     retry: true,
   },
-};
+} satisfies Readonly<Record<string, ErrorEntry>>;
+
+/** Why a store call failed; what each means is in {@link storeErrors}. */
+export type StoreErrorCode = keyof typeof storeErrors;
 
 /** The engine or the disk failed; the operating system's reason is said. */
 export function storeUnavailable(what: string, cause: unknown): StoreError {

@@ -19,6 +19,7 @@ export {
   type StoreErrorCode,
   storeErrors,
 } from './errors.ts';
+export { type HeldRow, HeldRows, type Hold } from './held-rows.ts';
 export { copyStore, inspectStore, readStore, type StoreInspection } from './inspect.ts';
 export { Lease } from './lease.ts';
 export { createMemoryStore } from './memory.ts';

@@ -78,8 +78,8 @@ function isSyntaxInSalt(kind: string): boolean {
 export interface TemplateErrorEntry {
   readonly meaning: string;
   readonly action: string;
-  /** Whether the same request may succeed when it is made again. */
-  readonly retry: boolean;
+  /** Whether the same request may succeed when it is made again. Defaults to false. */
+  readonly retry?: boolean;
 }
 
 /** Every code, with its meaning and what to do. */
@@ -87,41 +87,33 @@ export const templateErrors: Readonly<Record<TemplateErrorCode, TemplateErrorEnt
   ERR_TEMPLATE_SYNTAX: {
     meaning: 'A template is not Jinja, or uses a tag, filter or test that nobody knows.',
     action: 'Correct the template at the file and line of the message.',
-    retry: false,
   },
   ERR_TEMPLATE_UNDEFINED: {
     meaning: 'A template uses a variable, attribute or key that does not exist.',
     action: 'Define it, or give it a default with the filter `default`.',
-    retry: false,
   },
   ERR_TEMPLATE_NOT_FOUND: {
     meaning: 'A template includes, imports or extends a file that is not there.',
     action: 'Check the name, and that the file lies in a root of the environment.',
-    retry: false,
   },
   ERR_TEMPLATE_RUNTIME: {
     meaning: 'An expression of a template fails as it would in Python: wrong type, value or key.',
     action: 'Correct the template or the data at the file and line of the message.',
-    retry: false,
   },
   ERR_TEMPLATE_FUNCTION: {
     meaning: 'A function that a template called through `salt` refused or failed.',
     action: 'See the cause; correct the arguments in the template.',
-    retry: false,
   },
   ERR_TEMPLATE_LIMIT: {
     meaning: 'A template or YAML text takes more steps, depth or room than its limit allows.',
     action: 'Look for a loop or a repetition without end; if the work is genuine, raise the limit.',
-    retry: false,
   },
   ERR_TEMPLATE_UNSUPPORTED: {
     meaning: 'A template uses a part of Jinja or Salt that is left out here on purpose.',
     action: 'Write it another way; the message names the part.',
-    retry: false,
   },
   ERR_YAML: {
     meaning: 'A text is not YAML as Salt reads it: form, tag, or a key that is there twice.',
     action: 'Correct the text at the file and line of the message.',
-    retry: false,
   },
 };

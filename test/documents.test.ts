@@ -127,7 +127,9 @@ test('no code is used by two rooms', (t) => {
 });
 
 test('docs/errors.md says of each code what its table says', (t) => {
-  for (const [code, entry] of entries) t.deepEqual({ ...rows.get(code) }, { ...entry }, code);
+  for (const [code, entry] of entries) {
+    t.deepEqual({ ...rows.get(code) }, { retry: false, ...entry }, code);
+  }
 });
 
 test('every code has an exit code of the command line, and none that of a bug', (t) => {

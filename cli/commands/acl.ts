@@ -7,7 +7,6 @@ import {
   learnedText,
   lintConfiguredPolicy,
   type ReloadReport,
-  type ReplayChange,
   type ReplayReport,
   readMarkedJson,
 } from '#master';
@@ -92,7 +91,7 @@ function formatReplayReport({
     .join('\n');
 }
 
-function formatReplayChange({ kind, recorded, decision }: ReplayChange): string {
+function formatReplayChange({ kind, recorded, decision }: ReplayReport['changes'][number]): string {
   const { minion, action, texts, count, lastAt, rule } = recorded;
   const asked = `${minion} ${action} ${texts.join(',')}`;
   const times = `${count} times, last ${new Date(lastAt).toISOString()}`;

@@ -4,8 +4,8 @@ import {
   type AuditFilter,
   type AuditRecord,
   type AuditReport,
+  type MasterApi,
   readAuditLog,
-  type StoredHead,
   verifyAudit,
   verifyAuditLog,
   verifyCopiedLogs,
@@ -112,7 +112,7 @@ async function verifyMasterLog(configDir: string, context: CommandContext): Prom
 async function flushAudit(
   configDir: string,
   context: CommandContext,
-): Promise<StoredHead | null | undefined> {
+): Promise<Awaited<ReturnType<MasterApi['audit']['flush']>> | null | undefined> {
   const api = await context.openApi(configDir);
   try {
     return await api.audit.flush();

@@ -1,10 +1,12 @@
 import type { Command } from 'commander';
 import type { RefoundReceipt } from '#cluster';
-import type { ClusterStatus } from '#master';
+import type { MasterStatus } from '#master';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption, parseCount, parseSince } from '../options.ts';
 import { escapeLine, escapeName, printJson, printLine } from '../terminal.ts';
+
+type ClusterStatus = NonNullable<MasterStatus['cluster']>;
 
 interface ClusterCommandOptions {
   readonly configDir: string;

@@ -5,8 +5,8 @@ import {
   type BatchUpdate,
   isFailureCode,
   type JobReturn,
-  type JobsApi,
   type JobUpdate,
+  type MasterApi,
   type RunRequest,
   returnerOf,
 } from '#master';
@@ -78,7 +78,7 @@ export class JobFollower {
   }
 
   /** Publishes the job and prints it to its end. @returns the exit code, as Salt's */
-  async follow(jobs: JobsApi, request: RunRequest, signal: AbortSignal): Promise<number> {
+  async follow(jobs: MasterApi['jobs'], request: RunRequest, signal: AbortSignal): Promise<number> {
     const { isStatic, isProgressOnly } = this.#options;
     const isWhole = !isProgressOnly && (isStatic || request.fun === 'sys.doc');
     try {
@@ -268,7 +268,11 @@ export class BatchFollower {
    * Runs the batch and prints it to its end.
    * @returns the exit code: the highest retcode; with `--static` 2 if no minion returned, else 0
    */
-  async follow(jobs: JobsApi, request: BatchRequest, signal: AbortSignal): Promise<number> {
+  async follow(
+    jobs: MasterApi['jobs'],
+    request: BatchRequest,
+    signal: AbortSignal,
+  ): Promise<number> {
     try {
       for await (const update of jobs.batch(request, signal)) {
         if (signal.aborted) break;

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { Delivery, JobReport, JobSummary, SilenceReason } from '#master';
+import type { Delivery, JobReport, JobSummary } from '#master';
 import type { WireMap } from '#minion-protocol';
 import type { CommandContext } from '../context.ts';
 import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
@@ -12,7 +12,7 @@ import { formatReturn } from '../output/outputters.ts';
 import { formatJson } from '../output/value-text.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 
-const silenceReasons: Readonly<Record<SilenceReason, string>> = {
+const silenceReasons: Readonly<Record<NonNullable<Delivery['reason']>, string>> = {
   'key-not-accepted': 'its key is not accepted',
   'never-heard': 'not heard since the master started',
   'not-heard-since': 'not heard since the job was published',

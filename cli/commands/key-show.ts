@@ -1,6 +1,6 @@
 /** `saltbridge key list|finger|print`. */
 
-import type { KeyInfo, KeyState, KeysApi, LocalKeyInfo } from '#master';
+import type { KeyInfo, KeyState, MasterApi } from '#master';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import type { CommandContext, OutputStream } from '../context.ts';
 import { CommandError } from '../errors.ts';
@@ -13,6 +13,8 @@ import {
   printLine,
   terminalColors,
 } from '../terminal.ts';
+
+type LocalKeyInfo = Awaited<ReturnType<MasterApi['keys']['local']>>[number];
 
 /** The states as `salt-key -L` lists them [salt key.py]. */
 const keyStates: readonly {
@@ -47,7 +49,7 @@ type KeyOutput = Pick<CommandContext, 'stdout'>;
 
 /** Lists every key by state. */
 export async function listKeys(
-  api: KeysApi,
+  api: MasterApi['keys'],
   { isJson }: KeyShowOptions,
   { stdout }: KeyOutput,
 ): Promise<void> {
@@ -58,7 +60,7 @@ export async function listKeys(
 
 /** Shows fingerprints; without a glob of every key, the master's own first. */
 export async function fingerprintKeys(
-  api: KeysApi,
+  api: MasterApi['keys'],
   glob: string | undefined,
   { isJson }: KeyShowOptions,
   { stdout }: KeyOutput,
@@ -75,7 +77,7 @@ export async function fingerprintKeys(
 
 /** Shows public keys. */
 export async function printKeys(
-  api: KeysApi,
+  api: MasterApi['keys'],
   glob: string,
   { isJson }: KeyShowOptions,
   { stdout }: KeyOutput,
@@ -90,7 +92,7 @@ export async function printKeys(
     );
 }
 
-async function findKeys(api: KeysApi, glob: string): Promise<KeyInfo[]> {
+async function findKeys(api: MasterApi['keys'], glob: string): Promise<KeyInfo[]> {
   const matches = compileGlob(glob);
   const keys = (await api.list()).filter(({ id }) => matches(id));
   if (keys.length > 0) return keys;

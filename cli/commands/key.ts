@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { type KeyChange, type KeyInfo, type KeyState, type KeysApi, literalGlob } from '#master';
+import { type KeyInfo, type KeyState, literalGlob, type MasterApi } from '#master';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
@@ -7,6 +7,8 @@ import { configOption, jsonOption, logLevelOption, parseCount } from '../options
 import { escapeName, printJson, printLine } from '../terminal.ts';
 import { generateKeyFiles } from './key-files.ts';
 import { fingerprintKeys, listKeys, printKeys } from './key-show.ts';
+
+type KeyChange = Awaited<ReturnType<MasterApi['keys']['accept']>>[number];
 
 /** What can be done to a key. */
 export type KeyOperation = 'accept' | 'reject' | 'delete';
@@ -37,7 +39,7 @@ const participles: Readonly<Record<KeyOperation, string>> = {
 /** Changes the keys that match, after a person has seen them, or at once with `-y`. */
 async function changeKeys(
   operation: KeyOperation,
-  api: KeysApi,
+  api: MasterApi['keys'],
   glob: string,
   options: KeyChangeOptions,
   context: CommandContext,
@@ -71,7 +73,7 @@ async function changeKeys(
 
 /** Reports keys that match and cannot be accepted. */
 async function reportInvalidKeys(
-  api: KeysApi,
+  api: MasterApi['keys'],
   glob: string,
   options: KeyChangeOptions,
   { stderr, setExitCode }: CommandContext,
@@ -96,7 +98,7 @@ export function invalidKeyText(id: string): string {
  */
 async function changeConfirmed(
   operation: KeyOperation,
-  api: KeysApi,
+  api: MasterApi['keys'],
   glob: string,
   options: KeyChangeOptions,
   context: CommandContext,
@@ -134,7 +136,7 @@ async function warnKeyChanged({ id }: KeyInfo, context: CommandContext): Promise
 /** Changes one key, and only while it is the one that was shown. */
 export function changeKey(
   operation: KeyOperation,
-  api: KeysApi,
+  api: MasterApi['keys'],
   { id, state, fingerprint }: Pick<KeyInfo, 'id' | 'state' | 'fingerprint'>,
   options: Pick<KeyChangeOptions, 'fingerprint'>,
 ): Promise<readonly KeyChange[]> {
@@ -299,7 +301,7 @@ function addGenerateCommand(key: Command, context: CommandContext): void {
 async function withKeys(
   configDir: string,
   context: CommandContext,
-  use: (keys: KeysApi) => Promise<void>,
+  use: (keys: MasterApi['keys']) => Promise<void>,
 ): Promise<void> {
   const { keys, close } = await context.openKeys(configDir);
   try {

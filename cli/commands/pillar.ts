@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { PillarDifference, PillarExplanation, PillarOrigin, PillarQuestion } from '#master';
+import type { MasterApi, PillarDifference, PillarExplanation } from '#master';
 import { traverseFacts, type WireMap, type WireValue } from '#minion-protocol';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
@@ -7,6 +7,10 @@ import { configOption, jsonOption, logLevelOption } from '../options.ts';
 import { formatNested } from '../output/nested.ts';
 import { formatJson } from '../output/value-text.ts';
 import { escapeName, printLine } from '../terminal.ts';
+
+type PillarQuestion = Parameters<MasterApi['pillar']['show']>[0];
+
+type PillarOrigin = PillarExplanation['files'][number];
 
 interface PillarOptions {
   readonly configDir: string;

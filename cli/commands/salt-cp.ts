@@ -5,7 +5,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { Command } from 'commander';
-import { type JobsApi, type RunRequest, returnerOf } from '#master';
+import { type MasterApi, type RunRequest, returnerOf } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import type { CommandContext } from '../context.ts';
 import { CommandError, errorCodeOf, exitCodes } from '../errors.ts';
@@ -65,12 +65,16 @@ class CopyStopped extends Error {
 
 /** Sends files as jobs, and collects what became of them. For a single use. */
 class FileCopier {
-  readonly #jobs: JobsApi;
+  readonly #jobs: MasterApi['jobs'];
   readonly #call: Omit<RunRequest, 'fun' | 'arg'>;
   readonly #context: CommandContext;
   readonly #answers = new Map<string, Answers>();
 
-  constructor(jobs: JobsApi, call: Omit<RunRequest, 'fun' | 'arg'>, context: CommandContext) {
+  constructor(
+    jobs: MasterApi['jobs'],
+    call: Omit<RunRequest, 'fun' | 'arg'>,
+    context: CommandContext,
+  ) {
     this.#jobs = jobs;
     this.#call = call;
     this.#context = context;

@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { loadMasterConfig } from '#config';
-import { type KeyState, type KeysApi, type LocalKeyInfo, literalGlob, type UserApi } from '#master';
+import { type KeyState, literalGlob, type MasterApi, type UserApi } from '#master';
 import { isWireMap, keyFingerprint, type WireValue } from '#minion-protocol';
 import { errorCodeOf } from '../errors.ts';
 import { changeKey, type KeyOperation } from './key.ts';
@@ -16,6 +16,8 @@ export const keyPlaces: readonly { readonly place: KeyPlaceName; readonly state:
   { place: 'minions_rejected', state: 'rejected' },
   { place: 'minions_denied', state: 'denied' },
 ];
+
+type LocalKeyInfo = Awaited<ReturnType<MasterApi['keys']['local']>>[number];
 
 /** A key of a list. A source that is asked for ids may leave the other texts empty. */
 export interface ListedKey {
@@ -36,7 +38,7 @@ export interface SaltKeySource {
 }
 
 /** The keys of a master on this host, whether it runs or not. Keys are changed while they are those listed. */
-export function localKeySource(api: KeysApi, configDir: string): SaltKeySource {
+export function localKeySource(api: MasterApi['keys'], configDir: string): SaltKeySource {
   return {
     list: () => api.list(),
     local: async () => {

@@ -1,6 +1,6 @@
 /** Output of `saltbridge salt`: documentation, summaries, target plans and minions without an answer. */
 
-import type { PlannedMinion, TargetPlan } from '#master';
+import type { TargetPlan } from '#master';
 import type { WireValue } from '#minion-protocol';
 import { textOrder } from '#template/python/comparison.ts';
 import { formatData, type MinionReturn, type OutputOptions } from '../output/outputters.ts';
@@ -70,7 +70,7 @@ export function formatTargetProblem(problem: string): string {
   return `saltbridge: the target is broken: ${escapeName(problem)}`;
 }
 
-function formatTargetReason(minion: PlannedMinion): string {
+function formatTargetReason(minion: TargetPlan['minions'][number]): string {
   switch (minion.reason) {
     case 'matched':
       return `matched by ${minion.by.map(escapeName).join(', ')}`;

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { type FunctionResult, type FunctionsApi, parseArguments } from '#master';
+import { type FunctionResult, type MasterApi, parseArguments } from '#master';
 import { isWireMap, type WireValue } from '#minion-protocol';
 import type { CommandContext } from '../context.ts';
 import { errorCodeOf, exitCodes } from '../errors.ts';
@@ -57,7 +57,7 @@ async function runRunner(
 }
 
 async function callRunner(
-  runners: FunctionsApi,
+  runners: MasterApi['runners'],
   fun: string,
   args: readonly string[],
   options: SaltRunOptions,
@@ -93,7 +93,7 @@ async function callRunner(
 async function refusalText(
   error: Error,
   fun: string,
-  runners: FunctionsApi,
+  runners: MasterApi['runners'],
 ): Promise<string | undefined> {
   const code = errorCodeOf(error);
   if (code === 'ERR_UNKNOWN_FUN') return error.message;

@@ -1,11 +1,5 @@
 import type { Command } from 'commander';
-import {
-  type JobsApi,
-  type MasterApi,
-  type RunRequest,
-  readBatchSize,
-  type TargetPlan,
-} from '#master';
+import { type MasterApi, type RunRequest, readBatchSize, type TargetPlan } from '#master';
 import { textOrder } from '#template/python/comparison.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError, errorCodeOf, exitCodes } from '../errors.ts';
@@ -89,7 +83,7 @@ async function runSalt(
 }
 
 async function runJob(
-  jobs: JobsApi,
+  jobs: MasterApi['jobs'],
   request: RunRequest,
   options: SaltOptions,
   context: CommandContext,
@@ -133,7 +127,7 @@ function ignoredOptions(options: SaltOptions, isBatch: boolean): string[] {
 
 /** `--batch-safe-limit`: a batch where the target means so many. */
 async function batchSizeBySafeLimit(
-  jobs: JobsApi,
+  jobs: MasterApi['jobs'],
   { tgt, tgtType, delimiter }: RunRequest,
   { batchSafeLimit = 0, batchSafeSize, static: isStatic }: SaltOptions,
   { stdout }: CommandContext,
@@ -229,7 +223,7 @@ async function printIncompleteUsage(
 }
 
 async function publishJob(
-  jobs: JobsApi,
+  jobs: MasterApi['jobs'],
   {
     timeoutSeconds: _timeout,
     gatherJobTimeoutSeconds: _gather,
@@ -247,7 +241,7 @@ async function publishJob(
 }
 
 async function followJob(
-  jobs: JobsApi,
+  jobs: MasterApi['jobs'],
   request: RunRequest,
   options: SaltOptions,
   context: CommandContext,
@@ -269,7 +263,7 @@ async function createFollower(options: SaltOptions, context: CommandContext): Pr
 }
 
 async function followBatch(
-  jobs: JobsApi,
+  jobs: MasterApi['jobs'],
   request: RunRequest,
   batch: string,
   options: SaltOptions,

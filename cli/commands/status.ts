@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { MasterStatus, TransportStatus } from '#master';
+import type { MasterStatus } from '#master';
 import type { CommandContext } from '../context.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
@@ -52,7 +52,7 @@ function formatFigure(extension: string, what: string, value: number): string {
   return `${escapeName(extension).padEnd(12)} ${escapeName(what)}: ${rounded}`;
 }
 
-function formatTransport(status: TransportStatus): string {
+function formatTransport(status: MasterStatus['transports'][number]): string {
   const { transport, requestPort, publishPort, subscribers } = status;
   return `${escapeName(transport).padEnd(12)} ${requestPort} for requests, ${publishPort} for publishing, ${subscribers} subscribers`;
 }

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { TokenInfo, TokenSelection } from '#master';
+import type { MasterApi, TokenInfo } from '#master';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';
@@ -58,7 +58,7 @@ function addRevoke(token: Command, context: CommandContext): void {
 function toTokenSelection(
   id: string | undefined,
   { user, eauth, all }: Pick<RevokeOptions, 'all' | 'eauth' | 'user'>,
-): TokenSelection {
+): Parameters<MasterApi['logins']['revoke']>[0] {
   const isNamed = [id, user, eauth].some((it) => it !== undefined);
   if (isNamed === (all === true)) {
     throw new CommandError('ERR_ARGS', 'name a token, --user or --eauth; or else --all');

@@ -2,6 +2,7 @@
 
 import { WireDateTime, WireExtension, type WireValue } from '#minion-protocol';
 import { splitLines } from '#template/python/text.ts';
+import { Float } from '#template/python/values.ts';
 import { type Colors, escapeLine, escapeName, noColors } from '../terminal.ts';
 import { mapEntries, pythonRepr, sortMapEntries } from './value-text.ts';
 
@@ -41,7 +42,7 @@ class NestedWriter {
     if (value === null) this.#line(indent, lightYellow, `${prefix}None`);
     else if (value === true) this.#line(indent, lightYellow, `${prefix}True`);
     else if (value === false) this.#line(indent, lightYellow, `${prefix}False`);
-    else if (typeof value === 'number' || typeof value === 'bigint') {
+    else if (isNumber(value)) {
       this.#line(indent, lightYellow, `${prefix}${pythonRepr(value)}`);
     } else if (typeof value === 'string') this.#writeText(value, indent, prefix);
     else if (value instanceof Uint8Array) this.#writeBytes(value, indent, prefix);
@@ -91,6 +92,10 @@ class NestedWriter {
       this.write(item, indent + 4, '');
     }
   }
+}
+
+function isNumber(value: WireValue): value is number | bigint | Float {
+  return typeof value === 'number' || typeof value === 'bigint' || value instanceof Float;
 }
 
 function isContainer(value: WireValue): boolean {

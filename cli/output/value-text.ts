@@ -14,7 +14,7 @@ import { RecursionGuard, UsageMeter } from '#template/python/limits.ts';
 import { pformat } from '#template/python/pprint.ts';
 import { bytesRepr, repr, str } from '#template/python/repr.ts';
 import { wrapLine } from '#template/python/text-wrap.ts';
-import { Bytes, Tuple, type Value } from '#template/python/values.ts';
+import { Bytes, Float, Tuple, type Value } from '#template/python/values.ts';
 import { dumpYaml } from '#template/python/yaml.ts';
 import { escapeJson } from '../terminal.ts';
 
@@ -52,7 +52,7 @@ export function pythonStr(value: WireValue): string {
 export function mapEntries(value: WireValue): [WireValue, WireValue][] | undefined {
   if (value === null || typeof value !== 'object' || Array.isArray(value)) return undefined;
   if (value instanceof Uint8Array || value instanceof WireDateTime) return undefined;
-  if (value instanceof WireExtension) return undefined;
+  if (value instanceof WireExtension || value instanceof Float) return undefined;
   return value instanceof Map ? [...value] : Object.entries(value);
 }
 
@@ -61,13 +61,18 @@ export function sortMapEntries(entries: readonly [WireValue, WireValue][]): [str
   const named = entries.map(([key, item]) => ({ key, name: pythonStr(key), item }));
   const areNumbers = named.every(({ key }) => isNumeric(key));
   named.sort((left, right) => {
-    if (areNumbers) return Number(left.key) - Number(right.key);
+    if (areNumbers) return numberOf(left.key) - numberOf(right.key);
     return textOrder(left.name, right.name);
   });
   return named.map(({ name, item }) => [name, item]);
 }
 
+function numberOf(key: WireValue): number {
+  return key instanceof Float ? key.value : Number(key);
+}
+
 function isNumeric(key: WireValue): boolean {
+  if (key instanceof Float) return true;
   return typeof key === 'number' || typeof key === 'bigint' || typeof key === 'boolean';
 }
 

@@ -2,9 +2,7 @@
 
 import { type ErrorEntry, SaltbridgeError } from '#runtime';
 
-export type SharedMasterErrorCode = 'ERR_HOLDER_HUNG' | 'ERR_NO_HOLDER' | 'ERR_OPTIONS_DIFFER';
-
-export const sharedMasterErrors: Readonly<Record<SharedMasterErrorCode, ErrorEntry>> = {
+export const sharedMasterErrors = {
   ERR_HOLDER_HUNG: {
     meaning:
       'The process that holds the master answers nothing, and this process may not or cannot end it.',
@@ -19,15 +17,10 @@ export const sharedMasterErrors: Readonly<Record<SharedMasterErrorCode, ErrorEnt
   ERR_OPTIONS_DIFFER: {
     meaning: 'This process has other options than the process that holds the master.',
     action: 'Give all processes the same value of each option that the message names.',
-    retry: false,
   },
-};
+} satisfies Readonly<Record<string, ErrorEntry>>;
+
+export type SharedMasterErrorCode = keyof typeof sharedMasterErrors;
 
 /** Why a call of a shared master failed. */
-export class SharedMasterError extends SaltbridgeError {
-  declare readonly code: SharedMasterErrorCode;
-
-  constructor(code: SharedMasterErrorCode, message: string, options?: ErrorOptions) {
-    super(code, message, options);
-  }
-}
+export class SharedMasterError extends SaltbridgeError<SharedMasterErrorCode> {}

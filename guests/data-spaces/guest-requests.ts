@@ -5,11 +5,15 @@
 
 import Type from 'typebox';
 import { BridgeError, httpProblemOf } from '#heat-bridge';
-import type { ExtensionHost, MinionRunnerCall, MinionRunners } from '#master';
+import type { ExtensionHost, OpenExtension } from '#master';
 import type { WireMap } from '#minion-protocol';
 import { compileSchema } from '#runtime';
 import type { AddressOf, PeerDirectory, PeerList } from '../peers/peers.ts';
 import type { DataReceipt, DataValue, DataValues, ReadRequest } from './data-values.ts';
+
+type MinionRunners = NonNullable<OpenExtension['minionRunners']>;
+
+type MinionRunnerCall = Parameters<MinionRunners[string]>[0];
 
 /** Names of the runners, which rules of the action `runner` name. */
 export const guestRunners = {

@@ -1,9 +1,10 @@
 /** Runs that the members of a cluster have not ended: another one goes on when a member is gone. */
 
 import type { Logger } from 'pino';
-import { type HeldRow, HeldRows, type SharedArea, type StateOperation } from '#master';
+import type { SharedArea, StateOperation } from '#master';
 import { inMilliseconds } from '#runtime';
 import type { RowCodec } from '#store';
+import { type HeldRow, HeldRows } from '#store';
 import { RunUpdates } from './run-updates.ts';
 import type { TrackedRun } from './tracked-run.ts';
 

@@ -1,6 +1,6 @@
 /** Named commands as calls of reactions. */
 
-import type { NamedCommands, ReactionOutcome, ReactionResult } from '#master';
+import type { OpenExtension, ReactionResult } from '#master';
 import { inTime } from '#runtime';
 import { BridgeError, type BridgeErrorCode } from '../errors.ts';
 import type { CommandOutcome } from './command-request.ts';
@@ -8,7 +8,9 @@ import type { CommandRunner } from './command-runner.ts';
 import type { Parameters } from './parameters.ts';
 
 /** The job id of a reaction is its key: after a crash the same run is gone on with. */
-export function createReactionCommands(runner: Pick<CommandRunner, 'run'>): NamedCommands {
+export function createReactionCommands(
+  runner: Pick<CommandRunner, 'run'>,
+): NonNullable<OpenExtension['commands']> {
   return {
     run: async ({ jid, caller, command, target, params }, deadline) => {
       try {
@@ -43,7 +45,7 @@ function reactionResultOf({ status, results }: CommandOutcome): ReactionResult {
   }
 }
 
-const reactionOutcomes: Partial<Readonly<Record<BridgeErrorCode, ReactionOutcome>>> = {
+const reactionOutcomes: Partial<Readonly<Record<BridgeErrorCode, ReactionResult['outcome']>>> = {
   ERR_COMMAND_BUSY: 'failed',
   ERR_COMMAND_DENIED: 'denied',
   ERR_COMMAND_TARGET: 'nobody',

@@ -1,7 +1,7 @@
 /** Reports of enrolments: events, audit records, log. */
 
 import type { Logger } from 'pino';
-import type { AuditActor, AuditBursts, AuditEntry, ExtensionHost } from '#master';
+import type { AuditBursts, AuditEntry, ExtensionHost } from '#master';
 import type { EnrolmentEvent } from './enrolment-transitions.ts';
 
 /**
@@ -37,7 +37,7 @@ export function createEnrolmentEmitter(
 }
 
 /** Whoever holds the ticket is not known yet as the minion. */
-function auditActorOf(what: EnrolmentEvent['what'], id: string): AuditActor {
+function auditActorOf(what: EnrolmentEvent['what'], id: string): AuditEntry['who'] {
   if (what === 'signed-in') return { kind: 'minion', name: id };
   const isAsked = what === 'created' || what === 'retired';
   return isAsked ? { kind: 'local', name: 'bridge' } : { kind: 'master', name: '' };

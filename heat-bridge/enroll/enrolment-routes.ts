@@ -3,13 +3,7 @@
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import Type, { type TSchema } from 'typebox';
 import type { Subject } from '#acl';
-import {
-  AuthorizationError,
-  actorOf,
-  type ExtensionHost,
-  type HttpServerContext,
-  type TokenHolder,
-} from '#master';
+import { AuthorizationError, actorOf, type ExtensionHost, type HttpServerContext } from '#master';
 import { BridgeError } from '../errors.ts';
 import { resolveProject } from '../http/request-project.ts';
 import { describeRoute } from '../http/route-schema.ts';
@@ -17,6 +11,8 @@ import type { EnrollApi } from './enroll-api.ts';
 import type { Enrolment, EnrolRequest, NewEnrolment } from './enrolment.ts';
 import { ServiceEnrolRequestSchema } from './enrolment-rpc.ts';
 import { bodyParser } from './machine-requests.ts';
+
+type TokenHolder = Awaited<ReturnType<ExtensionHost['holdToken']>>;
 
 const text: TSchema = Type.String();
 const time: TSchema = Type.Integer();

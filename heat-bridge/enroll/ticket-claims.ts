@@ -1,6 +1,6 @@
 /** Requests of machines with a ticket: claims and reports. */
 
-import type { KeyAcceptanceHook, KeyLifecycle, OfferedKey } from '#master';
+import type { KeyLifecycle, OpenExtension } from '#master';
 import { BridgeError } from '../errors.ts';
 import { type Enrolment, fingerprintOf, tryParseFingerprint } from './enrolment.ts';
 import type { EnrolmentRepository } from './enrolment-repository.ts';
@@ -15,6 +15,10 @@ import {
   unknownTicketError,
 } from './tickets.ts';
 import { ticketGrain } from './user-data.ts';
+
+type OfferedKey = Parameters<KeyAcceptanceHook>[0];
+
+type KeyAcceptanceHook = NonNullable<OpenExtension['advice']>;
 
 /** A claim for a key. */
 export interface KeyClaim extends ShownTicket {

@@ -1,7 +1,7 @@
 /** `/bridge/v1` over HTTP: what all its routes have. */
 
 import type { FastifyInstance } from 'fastify';
-import { AuthenticationError, type HttpRoutes, type RpcTable } from '#master';
+import { AuthenticationError, type OpenExtension } from '#master';
 import { TokenBuckets, writeJson } from '#runtime';
 import type { BridgeContribution } from '../bridge-extension.ts';
 import { sendBridgeError } from '../http-problems.ts';
@@ -30,10 +30,7 @@ export function limitRefusedTokens(
 }
 
 /** The routes of a bridge, for an HTTP server such as that of `createSaltApi`. */
-export interface BridgePlugin extends HttpRoutes {
-  /** As at the local socket: `bridge.<name>`. */
-  methods(): RpcTable;
-}
+export type BridgePlugin = Required<NonNullable<OpenExtension['routes']>[number]>;
 
 /** @param contributions - called when a server is created */
 export function createBridgePlugin(
@@ -41,6 +38,7 @@ export function createBridgePlugin(
 ): BridgePlugin {
   return {
     prefix: '/bridge/v1',
+    // As at the local socket: `bridge.<name>`.
     methods: () => ({ bridge: Object.assign({}, ...contributions().map(({ rpc }) => rpc)) }),
     register: (app, server) => {
       app.addContentTypeParser('application/json', server.readJson);

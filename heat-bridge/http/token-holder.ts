@@ -2,7 +2,9 @@
 
 import type { FastifyRequest } from 'fastify';
 import type { Subject } from '#acl';
-import type { ExtensionHost, HttpServerContext, TokenHolder } from '#master';
+import type { ExtensionHost, HttpServerContext } from '#master';
+
+type TokenHolder = Awaited<ReturnType<ExtensionHost['holdToken']>>;
 
 /** Who asks, and what they may; to be stopped. @throws AuthenticationError */
 export function tokenHolderOf(

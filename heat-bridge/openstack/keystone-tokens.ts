@@ -1,13 +1,7 @@
 /** Accepts tokens of Keystone beside the tokens of the master. */
 
 import type { ProjectSubject } from '#acl';
-import {
-  AuthenticationError,
-  type ExtensionHost,
-  type TokenHolder,
-  type TokenHolders,
-  TokenWatch,
-} from '#master';
+import { AuthenticationError, type ExtensionHost, type TokenHolders, TokenWatch } from '#master';
 import {
   createDnsResolver,
   createHttpClient,
@@ -17,6 +11,8 @@ import {
 } from '#runtime';
 import { parseKeystoneOptions } from './keystone-options.ts';
 import { TokenValidator } from './token-validator.ts';
+
+type TokenHolder = Awaited<ReturnType<ExtensionHost['holdToken']>>;
 
 export interface KeystoneTokensOptions {
   /** `undefined`: it is none. @throws AuthenticationError ERR_EAUTH_UNAVAILABLE */

@@ -2,38 +2,7 @@
 
 import { type ErrorEntry, SaltbridgeError } from '#runtime';
 
-export type MasterErrorCode =
-  | 'ERR_ARGS'
-  | 'ERR_BAD_TGT'
-  | 'ERR_EVENT_EXPORT'
-  | 'ERR_EXTENSION_CONFLICT'
-  | 'ERR_EXTENSION_CYCLE'
-  | 'ERR_EXTENSION_MISSING'
-  | 'ERR_FILE_SYSTEM'
-  | 'ERR_GIT'
-  | 'ERR_JOB_LIMIT'
-  | 'ERR_JOB_UNKNOWN'
-  | 'ERR_NODEGROUP_LOOP'
-  | 'ERR_NODEGROUP_UNKNOWN'
-  | 'ERR_NOT_SERVED'
-  | 'ERR_NOT_RELOADABLE'
-  | 'ERR_ORCHESTRATION'
-  | 'ERR_OWN_KEY'
-  | 'ERR_PILLAR_FILE'
-  | 'ERR_PILLAR_SOURCE'
-  | 'ERR_RENDERER'
-  | 'ERR_RENDER_GIVEN_UP'
-  | 'ERR_READER_DROPPED'
-  | 'ERR_MASTER_DRAINING'
-  | 'ERR_MASTER_STOPPED'
-  | 'ERR_REACTION_UNKNOWN'
-  | 'ERR_RPC_UNKNOWN_METHOD'
-  | 'ERR_RSA_OVERLOAD'
-  | 'ERR_SEAL'
-  | 'ERR_SOCKET'
-  | 'ERR_UNKNOWN_FUN';
-
-export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
+export const masterErrors = {
   ERR_ARGS: {
     meaning: 'The call has an argument of the wrong type, or lacks one.',
     action: 'Correct the argument that the message names.',
@@ -182,13 +151,9 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
     action: 'salt-run -d lists what there is.',
     retry: false,
   },
-};
+} satisfies Readonly<Record<string, ErrorEntry>>;
 
-/** What happened in the master, for a caller of the library or the command line. */
-export class MasterError extends SaltbridgeError {
-  declare readonly code: MasterErrorCode;
+export type MasterErrorCode = keyof typeof masterErrors;
 
-  constructor(code: MasterErrorCode, message: string, options?: ErrorOptions) {
-    super(code, message, options);
-  }
-}
+/** An error of the master, for a caller of the library or the command line. */
+export class MasterError extends SaltbridgeError<MasterErrorCode> {}

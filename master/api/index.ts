@@ -8,7 +8,7 @@ export type {
   StoredHead,
   WithRequester,
 } from './audit.ts';
-export type { ClusterApi, ClusterStatus, ClusterTicket } from './cluster.ts';
+export type { ClusterApi, ClusterStatus } from './cluster.ts';
 export { MasterError, type MasterErrorCode, masterErrors } from './errors.ts';
 export type {
   Denial,
@@ -20,7 +20,6 @@ export type {
 } from './events.ts';
 export {
   isRpcMethod,
-  type MinionRunnerCall,
   type MinionRunners,
   type NamedCommands,
   type ReactionResult,
@@ -61,30 +60,24 @@ export { createLogger, createRootLog, createSilentLogger, logLevels } from './lo
 export type {
   AclApi,
   AuditApi,
-  CreatedKey,
   EventsApi,
   EventsRequest,
-  FunctionsApi,
   InProcessApi,
   InProcessFunctionsApi,
   InProcessJobsApi,
   JobProgress,
   JobReceipt,
-  JobsApi,
   KeyChange,
   KeyInfo,
   KeySelection,
   KeyState,
   KeysApi,
-  LocalKeyInfo,
-  LoginsApi,
   MasterApi,
   MasterDescription,
   MasterStatus,
   MinionInfo,
   PillarApi,
   PillarExplanation,
-  PillarQuestion,
   ReactionInfo,
   ReactionRun,
   ReactionsApi,
@@ -92,15 +85,7 @@ export type {
   TransportStatus,
   UserApi,
 } from './master-api.ts';
-export type {
-  ExtPillar,
-  PillarDifference,
-  PillarOrigin,
-  PillarProvider,
-  PillarRequest,
-  PillarTextFormat,
-} from './pillar.ts';
-export type { ReactionOutcome } from './reactions.ts';
+export type { ExtPillar, PillarDifference, PillarProvider, PillarRequest } from './pillar.ts';
 export type { TopsProvider } from './tops.ts';
 export type {
   ExplainRequest,

@@ -10,6 +10,7 @@ import {
   keywordNameOf,
   NodegroupLoop,
   type Nodegroups,
+  pythonStr,
   readTargetRequest,
   type TargetExpression,
   WireDateTime,
@@ -25,6 +26,7 @@ import {
   parseJson,
   writeJson,
 } from '#runtime';
+import { Float } from '#template/python/values.ts';
 import { MasterError, type TargetRequest } from '../api/index.ts';
 import { parseYaml } from './yaml.ts';
 
@@ -66,7 +68,7 @@ export function parseArgument(text: string): WireValue {
   if (isPlainText(text)) return text;
   let value: WireValue;
   try {
-    value = text === 'None' ? null : parseYaml(text);
+    value = text === 'None' ? null : parseYaml(text, { keepsFloats: true });
   } catch {
     return text;
   }
@@ -85,6 +87,7 @@ function keepsText(text: string, value: WireValue): boolean {
   if (text.includes('#')) return typeof value === 'string' || value === null;
   if (Array.isArray(value)) return !text.startsWith('[');
   if (value instanceof Uint8Array) return true;
+  if (value instanceof Float) return false;
   if (typeof value === 'object' && value !== null) return !text.startsWith('{');
   return (value === '' && text === '|') || ((value === '' || value === null) && text === '!');
 }
@@ -107,7 +110,7 @@ export function toPlainValue(value: unknown, depth = 0): WireValue {
   if (typeof value === 'string') return checkedText(value);
   if (value === null || typeof value === 'boolean') return value;
   if (typeof value === 'number' || typeof value === 'bigint') return value;
-  if (value instanceof Uint8Array) return value;
+  if (value instanceof Uint8Array || value instanceof Float) return value;
   if (Array.isArray(value)) return value.map((item) => toPlainValue(item, depth + 1));
   if (typeof value !== 'object') throw new SyntaxError(`a ${typeof value} is no value of Salt's`);
   const map: WireMap = Object.create(null);
@@ -126,7 +129,7 @@ function checkedText(text: string): string {
 // marked. An integer beyond 2^53 is a `bigint` on this side and a number in JSON.
 
 /** What marks stand for, beside what JSON has. */
-type MarkedValue = Uint8Array | WireDateTime | WireExtension | Map<WireValue, WireValue>;
+type MarkedValue = Uint8Array | Float | WireDateTime | WireExtension | Map<WireValue, WireValue>;
 
 const mark = /^\$(bytes|int|float|map|datetime|ext)$/;
 
@@ -135,6 +138,7 @@ export function toJson(value: WireValue | object): JsonValue {
   if (typeof value === 'number') return numberToJson(value);
   if (value === null || typeof value !== 'object') return value;
   if (value instanceof Uint8Array) return { $bytes: Buffer.from(value).toString('base64') };
+  if (value instanceof Float) return { $float: pythonStr(value) };
   if (value instanceof WireDateTime) return { $datetime: value.text };
   if (value instanceof WireExtension) {
     return { $ext: [value.code, Buffer.from(value.data).toString('base64')] };
@@ -187,6 +191,9 @@ function numberToJson(value: number): JsonValue {
   return Number.isFinite(value) && !isLarge ? value : { $float: String(value) };
 }
 
+/** A float without a fraction, as Python writes it. */
+const wholeFloat = /^-?\d+\.0$/;
+
 /** Characters of an integer whose form is text; what reads it takes longer for each. */
 const maxDigits = 1000;
 
@@ -223,7 +230,7 @@ function unmark(map: WireMap): WireValue {
       if (content.length > maxDigits) throw new TypeError('the mark $int holds a long number');
       return BigInt(content);
     case '$float':
-      return Number(content);
+      return wholeFloat.test(content) ? new Float(Number(content)) : Number(content);
     case '$datetime':
       return new WireDateTime(content);
     default:

@@ -22,6 +22,7 @@ import {
 } from 'yaml';
 import type { WireMap, WireValue } from '#minion-protocol';
 import { integerOf64Bits } from '#runtime';
+import { Float } from '#template/python/values.ts';
 
 // YAML 1.2 that libyaml, which Salt uses, refuses: colons at the edge of a value inside `[…]` and
 // `{…}` (`[::1]`, `[a:]`, `[: 1]`), anchors that are not words (`&& ls`), and unpaired surrogate
@@ -81,10 +82,17 @@ export interface YamlLimits {
    * their decimal text. Default false.
    */
   readonly isPlain?: boolean;
+  /** Reads floats without a fraction as `Float`. Default: as numbers. */
+  readonly keepsFloats?: boolean;
 }
 
 /** More than a request to a minion may have. */
-const usualLimits: Required<YamlLimits> = { maxValues: 1_000_000, maxDepth: 64, isPlain: false };
+const usualLimits: Required<YamlLimits> = {
+  maxValues: 1_000_000,
+  maxDepth: 64,
+  isPlain: false,
+  keepsFloats: false,
+};
 
 /** What begins a value or a key. */
 const valueTypes: ReadonlySet<CST.TokenType | null> = new Set<CST.TokenType>([
@@ -231,6 +239,7 @@ export function parseYaml(text: string, limits: YamlLimits = {}): WireValue {
   if (complaint !== undefined) throw complaint;
   if (isBeyondLibyaml(document, lines)) throw new SyntaxError('libyaml does not take it');
   checkNodes(document.contents, limits);
+  if (limits.keepsFloats) visit(document, { Scalar: keepFloat });
   return toWireValue(document.toJS({ mapAsMap: true }));
 }
 
@@ -272,11 +281,18 @@ function checkNodes(root: unknown, { maxValues, isPlain = false }: YamlLimits): 
   }
 }
 
+/** Replaces a whole number that is written as a float. */
+function keepFloat(_place: unknown, node: Scalar): void {
+  const { value, source } = node;
+  const isWritten = node.tag === undefined && source !== undefined && floatForm.test(source);
+  if (isWritten && Number.isSafeInteger(value)) node.value = new Float(Number(value));
+}
+
 function toWireValue(value: unknown): WireValue {
   if (Array.isArray(value)) return value.map(toWireValue);
   if (value instanceof Map) return toWireMap([...value]);
   if (value instanceof Uint8Array) return new Uint8Array(value);
-  if (isPlainScalar(value)) return value;
+  if (isPlainScalar(value) || value instanceof Float) return value;
   throw new TypeError(`no value of Salt's: ${typeof value}`);
 }
 
@@ -286,7 +302,9 @@ function isPlainScalar(value: unknown): value is null | boolean | number | bigin
 
 function toWireMap(entries: readonly [unknown, unknown][]): WireValue {
   const read = entries.map(([key, item]): [WireValue, WireValue] => {
-    if (!isPlainScalar(key)) throw new TypeError('a list or a map cannot be a key');
+    if (!isPlainScalar(key) && !(key instanceof Float)) {
+      throw new TypeError('a list or a map cannot be a key');
+    }
     return [key, toWireValue(item)];
   });
   const map: WireMap = Object.create(null);

@@ -1,9 +1,9 @@
 export { type Auth, createAuth } from './auth.ts';
 export { KeyError, keyErrors } from './key-errors.ts';
-export type { HeldKey, KeyLifecycle } from './key-lifecycle.ts';
-export { type KeyChange, type KeyStore, literalGlob, type SharedKeyFiles } from './key-store.ts';
+export type { KeyLifecycle } from './key-lifecycle.ts';
+export { type KeyChange, type KeyStore, literalGlob } from './key-store.ts';
 export { type KeySurvey, type SurveyedKey, surveyKeys, surveyOwnKeys } from './key-survey.ts';
-export { keyMarks, type OfflineKeys, type OwnKey, openOfflineKeys } from './keys-api.ts';
+export { keyMarks, type OfflineKeys, openOfflineKeys } from './keys-api.ts';
 export { openMasterKeys, preparePrivateDirectories } from './master-keys.ts';
 export {
   type KeyFile,
@@ -37,7 +37,7 @@ export {
   writeSealKey,
 } from './session-keys.ts';
 export type { SharedKeySource } from './shared-key-source.ts';
-export { createFullnessCheck, type KeyAcceptanceHook, type OfferedKey, SignIn } from './sign-in.ts';
+export { createFullnessCheck, type KeyAcceptanceHook, SignIn } from './sign-in.ts';
 export { SignatureCheck } from './signature-check.ts';
 export type { TokenCheck } from './token-check.ts';
 export { pinKey, readPins, type VersionCheck, type VersionPins } from './version-check.ts';

@@ -1,25 +1,7 @@
 import { type ErrorEntry, SaltbridgeError } from '#runtime';
 
-/** Why a key could not be moved; what each means is in {@link keyErrors}. */
-export type KeyErrorCode =
-  | 'ERR_KEY_FINGERPRINT'
-  | 'ERR_KEY_ID'
-  | 'ERR_KEY_INVALID'
-  | 'ERR_KEY_STATE'
-  | 'ERR_KEY_UNKNOWN'
-  | 'ERR_PKI_DIR';
-
-/** A transition of a minion's key that was refused or failed. Nothing has changed. */
-export class KeyError extends SaltbridgeError {
-  declare readonly code: KeyErrorCode;
-
-  constructor(code: KeyErrorCode, message: string, options?: ErrorOptions) {
-    super(code, message, options);
-  }
-}
-
-/** The catalogue of {@link KeyErrorCode}. */
-export const keyErrors: Readonly<Record<KeyErrorCode, ErrorEntry>> = {
+/** The codes of {@link KeyError}. */
+export const keyErrors = {
   ERR_KEY_FINGERPRINT: {
     meaning: 'The key has another fingerprint than the one that was to be accepted.',
     action: 'Compare with the fingerprint on the minion; another machine may use its id.',
@@ -51,4 +33,7 @@ export const keyErrors: Readonly<Record<KeyErrorCode, ErrorEntry>> = {
     action: 'Look at the cause: space, rights, a file in place of a directory.',
     retry: true,
   },
-};
+} satisfies Readonly<Record<string, ErrorEntry>>;
+
+/** A transition of a minion's key that was refused or failed. Nothing has changed. */
+export class KeyError extends SaltbridgeError<keyof typeof keyErrors> {}

@@ -6,7 +6,6 @@ import {
   type AuthRequest,
   type ClearEnvelope,
   decideKey,
-  encodeClearReply,
   type KeyDecision,
   type Peer,
   packWire,
@@ -96,7 +95,7 @@ export class SignIn {
     this.#options.counters.count(`auth-${parsed.code}`);
     this.#options.meter.authentications.add('malformed');
     if ('reply' in parsed) return parsed.reply;
-    if (!this.#mayFail(peer)) return encodeClearReply(badLoad);
+    if (!this.#mayFail(peer)) return packWire(badLoad);
     return this.#refuse(parsed.refuse, false);
   }
 
@@ -121,14 +120,14 @@ export class SignIn {
     if (!versions.permits(id, request.version, peer.address)) {
       counters.count('auth-version');
       meter.authentications.add('version');
-      return encodeClearReply(badLoad);
+      return packWire(badLoad);
     }
     const known = this.#options.keys.get(id);
     const mayAccept = known?.state === 'accepted' && isSameText(known.pem, request.pub);
     if (!(mayAccept ? this.#mayRepeat(peer, id) : this.#mayFail(peer))) {
       counters.count('auth-rate');
       meter.authentications.add('rate');
-      return encodeClearReply(badLoad);
+      return packWire(badLoad);
     }
     if (!mayAccept && !this.#options.keys.takesId(id)) {
       counters.count('auth-ERR_BAD_ID');

@@ -195,7 +195,7 @@ export class EventRing {
     const packed = eventRow.encode({
       run,
       number,
-      isAfterLoss,
+      ...(isAfterLoss ? { isAfterLoss } : {}),
       tag,
       data,
       ...(others.length === 0 ? {} : { others: formatEventId(others) }),
@@ -396,7 +396,8 @@ const eventRow = defineRow({
   schema: Type.Object({
     run: Type.String(),
     number: Type.Number(),
-    isAfterLoss: Type.Boolean(),
+    /** Absent: false. */
+    isAfterLoss: Type.Optional(Type.Boolean()),
     tag: Type.String(),
     data: Type.Unsafe<WireMap>(Type.Object({})),
     /** The rest of its id. Absent: empty. */
@@ -419,8 +420,9 @@ interface Kept extends EventPlace, Pick<MasterEvent, 'tag' | 'data'> {
 /** `undefined`: the record is damaged. Readers are told that one is missing. */
 function unpack(sequence: number, value: Uint8Array): Kept | undefined {
   try {
-    const { others = '', ...event } = eventRow.decode({ key: [stream, String(sequence)], value });
-    return { ...event, others };
+    const row = eventRow.decode({ key: [stream, String(sequence)], value });
+    const { others = '', isAfterLoss = false, ...event } = row;
+    return { ...event, others, isAfterLoss };
   } catch {
     return undefined;
   }

@@ -22,7 +22,7 @@ import type {
 import type { AuditTrail } from '../audit/index.ts';
 import type { KeyAcceptanceHook, KeyLifecycle } from '../auth/index.ts';
 import type { CallGate } from '../context/index.ts';
-import type { FunctionTable, InsteadOf } from '../functions/index.ts';
+import type { InsteadOf, MasterFunction } from '../functions/index.ts';
 import type { RequestTypes, SignalIntake } from '../requests/index.ts';
 import type { TargetBounds } from '../users/index.ts';
 import type { HttpRoutes } from './http-routes.ts';
@@ -142,10 +142,10 @@ export interface ExtensionHost {
 export interface OpenExtension {
   /** Request types by `cmd`. Made by `defineRequestType`. */
   readonly requests?: RequestTypes;
-  /** Runners by name (`module.function`). Made by `masterFunction`. */
-  readonly runners?: FunctionTable;
+  /** Runners by name (`module.function`). */
+  readonly runners?: Readonly<Record<string, MasterFunction>>;
   /** Wheel functions by name (`module.function`). */
-  readonly wheel?: FunctionTable;
+  readonly wheel?: Readonly<Record<string, MasterFunction>>;
   /** Advises what to use in place of runners and wheel functions that are not served. */
   readonly insteadOf?: InsteadOf;
   /** Runners for minions alone; the policy (action `runner`) decides about each call. */

@@ -9,7 +9,17 @@ import {
   type FoundFile,
   noFiles,
 } from '../api/index.ts';
-import { relativePath } from './requested-file.ts';
+
+/** As long as Linux takes a path. */
+const maxPathBytes = 4096;
+
+/** Normalises; `undefined` for what can be no file below a root. */
+export function relativePath(place: string): string | undefined {
+  if (place.startsWith('/') || place.includes('\0')) return undefined;
+  if (Buffer.byteLength(place) > maxPathBytes) return undefined;
+  const segments = place.split('/').filter((segment) => segment !== '' && segment !== '.');
+  return segments.length === 0 || segments.includes('..') ? undefined : segments.join('/');
+}
 
 /** Contents by path, by environment: `{ base: { '_modules/mine.py': 'def …' } }`. Text is UTF-8. */
 export type MemoryContent = Readonly<Record<string, Readonly<Record<string, string | Uint8Array>>>>;

@@ -8,7 +8,7 @@ import {
   type PublishOutcome,
   publicationEnvelope,
   type SigningAlgorithm,
-  sealPublication,
+  sealValue,
 } from '#minion-protocol';
 import { Semaphore } from '#runtime';
 import type { Auth, PublishKey } from '../auth/index.ts';
@@ -107,7 +107,7 @@ export class Publisher {
   ): Promise<{ readonly serial: number; readonly envelope: Uint8Array }> {
     const { publishKey, rsa, masterKey, signingAlgorithm: algorithm } = this.#options;
     const { key, serial } = await this.#serials.run(() => publishKey.take());
-    const bytes = sealPublication({ ...load, serial }, key);
+    const bytes = sealValue(key, { ...load, serial });
     const signature =
       masterKey === undefined
         ? undefined

@@ -13,7 +13,6 @@ import {
   checkLoad,
   crypticleMac,
   decodeEnvelope,
-  encodeClearReply,
   encodePackedReply,
   encodeSendReply,
   type FactMap,
@@ -24,6 +23,7 @@ import {
   type Peer,
   ProtocolError,
   type ProtocolVersion,
+  packWire,
   type RequestEnvelope,
   type RequestSlot,
   type SealedEnvelope,
@@ -314,7 +314,7 @@ export class RequestChannel {
     }
     if (reply.kind === 'packed') return encodePackedReply(key, reply.pieces, request);
     const accepted = this.#options.acceptedKey(request.minionId ?? '');
-    if (accepted === undefined) return encodeClearReply({ error: 'AES key not found' });
+    if (accepted === undefined) return packWire({ error: 'AES key not found' });
     return this.#options.sealPrivate(request, accepted, reply.pillar);
   }
 
@@ -322,7 +322,7 @@ export class RequestChannel {
     this.#options.counters.count(reason);
     this.#options.meter.countRequest('unread', 'refused');
     this.#options.log.debug({ remote: peer.address, code: reason }, 'request refused');
-    return encodeClearReply(reply);
+    return packWire(reply);
   }
 }
 
@@ -365,9 +365,9 @@ export class ClearRequests {
     const { cmd } = envelope.load;
     this.#measure(cmd);
     if (cmd === '_auth') return this.#signIn.answer(envelope, peer);
-    if (cmd === 'ping') return encodeClearReply(envelope.load);
+    if (cmd === 'ping') return packWire(envelope.load);
     this.#counters.count('unknown-clear-cmd');
-    return encodeClearReply({});
+    return packWire({});
   }
 
   #measure(cmd: WireValue | undefined): void {

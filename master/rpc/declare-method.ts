@@ -59,6 +59,13 @@ export function method<S extends TSchema, T, F extends ArgumentMapping<S> = unde
   return rowOf<S, F, Promise<T>>(definition, { isStream: false });
 }
 
+/** Declares a method that returns one value, and does no harm when it is called twice. */
+export function query<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
+  definition: Omit<MethodDefinition<S, F, Promise<T>>, 'isIdempotent'>,
+): Row<S, F, Promise<T>> {
+  return rowOf<S, F, Promise<T>>({ ...definition, isIdempotent: true }, { isStream: false });
+}
+
 /** Declares a method that returns a stream, which begins with the first read. */
 export function streamMethod<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
   definition: MethodDefinition<S, F, AsyncIterable<T> | Promise<AsyncIterable<T>>>,

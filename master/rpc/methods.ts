@@ -4,7 +4,7 @@
  * when it differs from {@link MasterApi} or {@link UserApi}.
  */
 
-import type { Static, TArrayOptions, TSchema, TUnsafe } from 'typebox';
+import type { Static, TArrayOptions, TObject, TProperties, TSchema, TUnsafe } from 'typebox';
 import Type from 'typebox';
 import type { PolicyRule } from '#acl';
 import type { WireMap, WireValue } from '#minion-protocol';
@@ -21,7 +21,7 @@ import {
   type UserApi,
 } from '../api/index.ts';
 import { named } from '../audit/index.ts';
-import { liveStreamMethod, method, streamMethod } from './declare-method.ts';
+import { liveStreamMethod, method, query, streamMethod } from './declare-method.ts';
 
 /** The methods of a table by their names on the wire: `keys.list`. */
 export function namedMethods(table: RpcTable, prefix = ''): ReadonlyMap<string, RpcMethod> {
@@ -41,24 +41,20 @@ const listOf = <S extends TSchema>(
   item: S,
   options?: TArrayOptions,
 ): TUnsafe<readonly Static<S>[]> => Type.Unsafe<readonly Static<S>[]>(Type.Array(item, options));
-const strict = { additionalProperties: false };
-const State = Type.Union([
-  Type.Literal('accepted'),
-  Type.Literal('denied'),
-  Type.Literal('pending'),
-  Type.Literal('rejected'),
-]);
+/** A map with these fields and no others. */
+const record = <P extends TProperties>(fields: P): TObject<P> =>
+  Type.Object(fields, { additionalProperties: false });
+const oneOf = <const V extends readonly string[]>(...values: V): TUnsafe<V[number]> =>
+  Type.Unsafe<V[number]>(Type.Union(values.map((value) => Type.Literal(value))));
+const State = oneOf('accepted', 'denied', 'pending', 'rejected');
 
-const Nothing = Type.Object({}, strict);
-const Selection = Type.Object(
-  {
-    match: Type.String({ minLength: 1, maxLength: 1024 }),
-    fingerprint: Type.Optional(Text),
-    include: Type.Optional(listOf(State)),
-    state: Type.Optional(State),
-  },
-  strict,
-);
+const Nothing = record({});
+const Selection = record({
+  match: Type.String({ minLength: 1, maxLength: 1024 }),
+  fingerprint: Type.Optional(Text),
+  include: Type.Optional(listOf(State)),
+  state: Type.Optional(State),
+});
 const target = {
   tgt: Type.Union([Text, listOf(Text)]),
   tgtType: Type.Optional(Text),
@@ -84,122 +80,92 @@ const runFields = {
 };
 /** Whoever it is of asks, not the master's own user. */
 const asUser = { token: Type.Optional(Text) };
-const Publish = Type.Object({ ...publishFields, ...asUser }, strict);
-const Run = Type.Object({ ...runFields, ...asUser }, strict);
-const Batch = Type.Object(
-  {
-    ...runFields,
-    ...asUser,
-    size: Type.Union([Type.Integer({ minimum: 1 }), Text]),
-    waitSeconds: Type.Optional(Seconds),
-    failHard: Type.Optional(Type.Boolean()),
-  },
-  strict,
-);
-const JobList = Type.Object({ limit: Type.Optional(Type.Integer({ minimum: 1 })) }, strict);
-const Call = Type.Object(
-  {
-    fun: Text,
-    arg: Type.Optional(listOf(AnyValue)),
-    kwarg: Type.Optional(Type.Record(Type.String(), AnyValue)),
-    user: Type.Optional(Text),
-    jid: Type.Optional(Text),
-    timeoutSeconds: Type.Optional(Seconds),
-    dropUnknown: Type.Optional(Type.Boolean()),
-    ...asUser,
-  },
-  strict,
-);
+const Publish = record({ ...publishFields, ...asUser });
+const Run = record({ ...runFields, ...asUser });
+const Batch = record({
+  ...runFields,
+  ...asUser,
+  size: Type.Union([Type.Integer({ minimum: 1 }), Text]),
+  waitSeconds: Type.Optional(Seconds),
+  failHard: Type.Optional(Type.Boolean()),
+});
+const JobList = record({ limit: Type.Optional(Type.Integer({ minimum: 1 })) });
+const Call = record({
+  fun: Text,
+  arg: Type.Optional(listOf(AnyValue)),
+  kwarg: Type.Optional(Type.Record(Type.String(), AnyValue)),
+  user: Type.Optional(Text),
+  jid: Type.Optional(Text),
+  timeoutSeconds: Type.Optional(Seconds),
+  dropUnknown: Type.Optional(Type.Boolean()),
+  ...asUser,
+});
 const pillarFields = {
   minion: Text,
   saltenv: Type.Optional(Text),
   pillarenv: Type.Optional(Text),
 };
-const OfPillar = Type.Object(pillarFields, strict);
-const LoginForm = Type.Object(
-  {
-    username: Text,
-    password: Text,
-    eauth: Text,
-    tokenExpireSeconds: Type.Optional(Seconds),
-    source: Type.Optional(Text),
-  },
-  strict,
-);
-const Token = Type.Object({ token: Text }, strict);
-const Tokens = Type.Object(
-  { id: Type.Optional(Text), user: Type.Optional(Text), eauth: Type.Optional(Text) },
-  strict,
-);
-const Events = Type.Object(
-  {
-    match: Type.Optional(Type.Union([Text, listOf(Text, { maxItems: 64 })])),
-    after: Type.Optional(Text),
-    ...asUser,
-  },
-  strict,
-);
-const JobId = Type.Object({ jid: Text }, strict);
+const OfPillar = record(pillarFields);
+const LoginForm = record({
+  username: Text,
+  password: Text,
+  eauth: Text,
+  tokenExpireSeconds: Type.Optional(Seconds),
+  source: Type.Optional(Text),
+});
+const Token = record({ token: Text });
+const Tokens = record({
+  id: Type.Optional(Text),
+  user: Type.Optional(Text),
+  eauth: Type.Optional(Text),
+});
+const Events = record({
+  match: Type.Optional(Type.Union([Text, listOf(Text, { maxItems: 64 })])),
+  after: Type.Optional(Text),
+  ...asUser,
+});
+const JobId = record({ jid: Text });
 
-const KeystoneEntity = Type.Object(
-  { id: Text, name: Text, domain: Type.Object({ id: Text, name: Text }, strict) },
-  strict,
-);
+const KeystoneEntity = record({ id: Text, name: Text, domain: record({ id: Text, name: Text }) });
 const Subject = Type.Union([
-  Type.Object({ kind: Type.Literal('minion'), id: Text }, strict),
-  Type.Object(
-    {
-      kind: Type.Literal('user'),
-      name: Text,
-      groups: listOf(Text),
-      eauth: Type.Optional(Text),
-    },
-    strict,
-  ),
-  Type.Object(
-    {
-      kind: Type.Literal('project'),
-      project: KeystoneEntity,
-      user: KeystoneEntity,
-      roles: listOf(Text),
-    },
-    strict,
-  ),
-  Type.Object(
-    { kind: Type.Union([Type.Literal('service'), Type.Literal('token')]), name: Text },
-    strict,
-  ),
+  record({ kind: Type.Literal('minion'), id: Text }),
+  record({
+    kind: Type.Literal('user'),
+    name: Text,
+    groups: listOf(Text),
+    eauth: Type.Optional(Text),
+  }),
+  record({
+    kind: Type.Literal('project'),
+    project: KeystoneEntity,
+    user: KeystoneEntity,
+    roles: listOf(Text),
+  }),
+  record({ kind: oneOf('service', 'token'), name: Text }),
 ]);
-const Explain = Type.Object(
-  {
-    subject: Subject,
-    action: Type.Union([
-      Type.Literal('signal'),
-      Type.Literal('publish'),
-      Type.Literal('runner'),
-      Type.Literal('wheel'),
-      Type.Literal('command'),
-      Type.Literal('mine'),
-      Type.Literal('file-send'),
-      Type.Literal('pillar'),
-      Type.Literal('key'),
-      Type.Literal('subscribe'),
-    ]),
-    resource: Text,
-    arg: Type.Optional(listOf(Text)),
-    target: Type.Optional(Type.Object(target, strict)),
-    data: Type.Optional(AnyValue),
-    bytes: Type.Optional(Type.Integer({ minimum: 0 })),
-    owner: Type.Optional(Text),
-  },
-  strict,
-);
+const Explain = record({
+  subject: Subject,
+  action: oneOf(
+    'signal',
+    'publish',
+    'runner',
+    'wheel',
+    'command',
+    'mine',
+    'file-send',
+    'pillar',
+    'key',
+    'subscribe',
+  ),
+  resource: Text,
+  arg: Type.Optional(listOf(Text)),
+  target: Type.Optional(record(target)),
+  data: Type.Optional(AnyValue),
+  bytes: Type.Optional(Type.Integer({ minimum: 0 })),
+  owner: Type.Optional(Text),
+});
 
-const UserAction = Type.Union([
-  Type.Literal('runner'),
-  Type.Literal('wheel'),
-  Type.Literal('subscribe'),
-]);
+const UserAction = oneOf('runner', 'wheel', 'subscribe');
 
 /** More of a rule is looked at where it is read. */
 const RuleForm = Type.Object({ name: Text, action: Text });
@@ -244,9 +210,8 @@ const functionsOf = (
     call: (api, { token, ...call }) => of(api, token)[kind].start(call),
     audit: { action, writtenBy: 'functions' },
   }),
-  docs: method({
-    isIdempotent: true,
-    parameters: Type.Object({ prefix: Type.Optional(Text) }, strict),
+  docs: query({
+    parameters: record({ prefix: Type.Optional(Text) }),
     args: (prefix?: string) => (prefix === undefined ? {} : { prefix }),
     call: (api, { prefix }) => api[kind].docs(prefix),
   }),
@@ -260,45 +225,38 @@ const ofToken = {
 
 /** Every method, in rooms as the interface has them. */
 export const rpcTable: RpcTableOf<CallableApi> = {
-  status: method({ isIdempotent: true, parameters: Nothing, call: (api) => api.status() }),
-  metrics: method({ isIdempotent: true, parameters: Nothing, call: (api) => api.metrics() }),
-  minions: method({ isIdempotent: true, parameters: Nothing, call: (api) => api.minions() }),
-  presence: method({ isIdempotent: true, parameters: Nothing, call: (api) => api.presence() }),
+  status: query({ parameters: Nothing, call: (api) => api.status() }),
+  metrics: query({ parameters: Nothing, call: (api) => api.metrics() }),
+  minions: query({ parameters: Nothing, call: (api) => api.minions() }),
+  presence: query({ parameters: Nothing, call: (api) => api.presence() }),
   keys: {
-    list: method({
-      isIdempotent: true,
-      parameters: Type.Object({ state: Type.Optional(State) }, strict),
+    list: query({
+      parameters: record({ state: Type.Optional(State) }),
       call: (api, p) => api.keys.list(p),
     }),
-    local: method({ isIdempotent: true, parameters: Nothing, call: (api) => api.keys.local() }),
-    accept: method({
-      isIdempotent: true,
+    local: query({ parameters: Nothing, call: (api) => api.keys.local() }),
+    accept: query({
       parameters: Selection,
       call: (api, p, _, by) => api.keys.accept(p, by),
       audit: { action: 'key.accept', ...keyRecord },
     }),
-    reject: method({
-      isIdempotent: true,
+    reject: query({
       parameters: Selection,
       call: (api, p, _, by) => api.keys.reject(p, by),
       audit: { action: 'key.reject', ...keyRecord },
     }),
-    delete: method({
-      isIdempotent: true,
+    delete: query({
       parameters: Selection,
       call: (api, p, _, by) => api.keys.delete(p, by),
       audit: { action: 'key.delete', ...keyRecord },
     }),
     create: method({
-      parameters: Type.Object(
-        {
-          id: Text,
-          bits: Type.Optional(Type.Integer()),
-          force: Type.Optional(Type.Boolean()),
-          ...asUser,
-        },
-        strict,
-      ),
+      parameters: record({
+        id: Text,
+        bits: Type.Optional(Type.Integer()),
+        force: Type.Optional(Type.Boolean()),
+        ...asUser,
+      }),
       access: 'user',
       call: (api, { token, ...request }, _, by) => of(api, token).keys.create(request, by),
       audit: {
@@ -307,9 +265,8 @@ export const rpcTable: RpcTableOf<CallableApi> = {
         failed: ({ id }) => ({ what: id }),
       },
     }),
-    unpin: method({
-      isIdempotent: true,
-      parameters: Type.Object({ id: Text }, strict),
+    unpin: query({
+      parameters: record({ id: Text }),
       args: (id: string) => ({ id }),
       call: (api, { id }, _, by) => api.keys.unpin(id, by),
       audit: { action: 'key.unpin', done: ({ id }) => ({ what: id, on: [id] }) },
@@ -335,25 +292,20 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       audit: jobRecord,
     }),
     follow: streamMethod({
-      parameters: Type.Object({ jid: Text, ...asUser }, strict),
+      parameters: record({ jid: Text, ...asUser }),
       args: (jid: string) => ({ jid }),
       access: 'user',
       isIdempotent: true,
       call: (api, { jid, token }, signal) => of(api, token).jobs.follow(jid, signal),
     }),
-    list: method({ isIdempotent: true, parameters: JobList, call: (api, p) => api.jobs.list(p) }),
-    active: method({ isIdempotent: true, parameters: Nothing, call: (api) => api.jobs.active() }),
-    show: method({
-      isIdempotent: true,
+    list: query({ parameters: JobList, call: (api, p) => api.jobs.list(p) }),
+    active: query({ parameters: Nothing, call: (api) => api.jobs.active() }),
+    show: query({
       parameters: JobId,
       args: (jid: string) => ({ jid }),
       call: (api, { jid }) => api.jobs.show(jid),
     }),
-    plan: method({
-      isIdempotent: true,
-      parameters: Type.Object(target, strict),
-      call: (api, p) => api.jobs.plan(p),
-    }),
+    plan: query({ parameters: record(target), call: (api, p) => api.jobs.plan(p) }),
   },
   events: {
     subscribe: liveStreamMethod({
@@ -362,23 +314,19 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       call: (api, { token, ...p }, signal) => of(api, token).events.subscribe(p, signal),
     }),
     fire: method({
-      parameters: Type.Object({ tag: Text, data: AnyMap, ...asUser }, strict),
+      parameters: record({ tag: Text, data: AnyMap, ...asUser }),
       args: (tag: string, data: WireMap) => ({ tag, data }),
       access: 'user',
       call: (api, { token, tag, data }, _, by) => of(api, token).events.fire(tag, data, by),
       audit: { action: 'fire', permitted: ({ tag }) => tag },
     }),
-    denials: method({
-      isIdempotent: true,
-      parameters: Nothing,
-      call: (api) => api.events.denials(),
-    }),
+    denials: query({ parameters: Nothing, call: (api) => api.events.denials() }),
   },
   runners: functionsOf('runners', 'runner.run'),
   wheel: functionsOf('wheel', 'wheel.run'),
   store: {
     backup: method({
-      parameters: Type.Object({ target: Text }, strict),
+      parameters: record({ target: Text }),
       args: (target: string) => ({ target }),
       access: 'host',
       call: (api, { target }) => api.store.backup(target),
@@ -390,23 +338,17 @@ export const rpcTable: RpcTableOf<CallableApi> = {
     }),
   },
   cluster: {
-    status: method({
-      isIdempotent: true,
-      parameters: Nothing,
-      call: (api) => api.cluster.status(),
-    }),
+    status: query({ parameters: Nothing, call: (api) => api.cluster.status() }),
     ticket: method({
-      parameters: Type.Object(
-        { seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: 604_800 })) },
-        strict,
-      ),
+      parameters: record({
+        seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: 604_800 })),
+      }),
       access: 'host',
       call: (api, p, _, by) => api.cluster.ticket(p, by),
       audit: { action: 'cluster.ticket', done: () => ({}), failed: () => ({}) },
     }),
-    remove: method({
-      isIdempotent: true,
-      parameters: Type.Object({ member: Text }, strict),
+    remove: query({
+      parameters: record({ member: Text }),
       access: 'host',
       call: (api, p, _, by) => api.cluster.remove(p, by),
       audit: {
@@ -415,18 +357,13 @@ export const rpcTable: RpcTableOf<CallableApi> = {
         failed: ({ member }) => ({ what: member }),
       },
     }),
-    drain: method({
-      isIdempotent: true,
-      parameters: Type.Object(
-        { seconds: Type.Optional(Type.Integer({ minimum: 0, maximum: 86_400 })) },
-        strict,
-      ),
+    drain: query({
+      parameters: record({ seconds: Type.Optional(Type.Integer({ minimum: 0, maximum: 86_400 })) }),
       access: 'host',
       call: (api, p, _, by) => api.cluster.drain(p, by),
       audit: { action: 'cluster.drain', done: () => ({}), failed: () => ({}) },
     }),
-    resume: method({
-      isIdempotent: true,
+    resume: query({
       parameters: Nothing,
       access: 'host',
       call: (api, _, _signal, by) => api.cluster.resume(by),
@@ -434,27 +371,20 @@ export const rpcTable: RpcTableOf<CallableApi> = {
     }),
   },
   logins: {
-    login: method({
-      isIdempotent: true,
+    login: query({
       parameters: LoginForm,
       access: 'anybody',
       call: (api, p) => api.logins.login(p),
       audit: { action: 'login', writtenBy: 'users' },
     }),
-    identify: method({
-      isIdempotent: true,
-      ...ofToken,
-      call: (api, { token }) => api.logins.identify(token),
-    }),
-    logout: method({
-      isIdempotent: true,
+    identify: query({ ...ofToken, call: (api, { token }) => api.logins.identify(token) }),
+    logout: query({
       ...ofToken,
       call: (api, { token }) => api.logins.logout(token),
       audit: { action: 'token.end', writtenBy: 'users' },
     }),
-    list: method({ isIdempotent: true, parameters: Nothing, call: (api) => api.logins.list() }),
-    revoke: method({
-      isIdempotent: true,
+    list: query({ parameters: Nothing, call: (api) => api.logins.list() }),
+    revoke: query({
       parameters: Tokens,
       call: (api, p, _, by) => api.logins.revoke(p, by),
       audit: { action: 'token.revoke', writtenBy: 'users' },
@@ -466,16 +396,14 @@ export const rpcTable: RpcTableOf<CallableApi> = {
     }),
   },
   users: {
-    requireFullRights: method({
-      isIdempotent: true,
-      parameters: Type.Object({ token: Text, what: Text }, strict),
+    requireFullRights: query({
+      parameters: record({ token: Text, what: Text }),
       args: (what: string) => ({ what }),
       access: 'user',
       call: (api, { token, what }) => api.asUser(token).requireFullRights(what),
       audit: { action: 'interface', writtenBy: 'users' },
     }),
-    describeMaster: method({
-      isIdempotent: true,
+    describeMaster: query({
       parameters: Token,
       args: () => ({}),
       access: 'user',
@@ -483,36 +411,28 @@ export const rpcTable: RpcTableOf<CallableApi> = {
     }),
   },
   acl: {
-    explain: method({
-      isIdempotent: true,
-      parameters: Explain,
-      call: (api, p) => api.acl.explain(p),
-    }),
-    permits: method({
-      isIdempotent: true,
-      parameters: Type.Object({ token: Text, action: UserAction, name: Text }, strict),
+    explain: query({ parameters: Explain, call: (api, p) => api.acl.explain(p) }),
+    permits: query({
+      parameters: record({ token: Text, action: UserAction, name: Text }),
       args: (action: Static<typeof UserAction>, name: string) => ({ action, name }),
       access: 'user',
       call: (api, { token, action, name }) => api.asUser(token).permits(action, name),
     }),
-    learn: method({
-      isIdempotent: true,
-      parameters: Type.Object(
-        { since: Type.Optional(Seconds), generalise: Type.Optional(Type.Boolean()) },
-        strict,
-      ),
+    learn: query({
+      parameters: record({
+        since: Type.Optional(Seconds),
+        generalise: Type.Optional(Type.Boolean()),
+      }),
       call: (api, p) => api.acl.learn(p),
     }),
-    replay: method({
-      isIdempotent: true,
-      parameters: Type.Object(
-        { rules: listOf(Type.Unsafe<PolicyRule>(RuleForm)), since: Type.Optional(Seconds) },
-        strict,
-      ),
+    replay: query({
+      parameters: record({
+        rules: listOf(Type.Unsafe<PolicyRule>(RuleForm)),
+        since: Type.Optional(Seconds),
+      }),
       call: (api, p) => api.acl.replay(p),
     }),
-    reload: method({
-      isIdempotent: true,
+    reload: query({
       parameters: Nothing,
       call: (api, _, _signal, by) => api.acl.reload(by),
       audit: {
@@ -521,49 +441,37 @@ export const rpcTable: RpcTableOf<CallableApi> = {
         failed: () => ({ detail: 'refused; what was in force stays' }),
       },
     }),
-    forget: method({
-      isIdempotent: true,
+    forget: query({
       parameters: Nothing,
       call: (api, _, _signal, by) => api.acl.forget(by),
       audit: { action: 'policy.forget', done: () => ({}) },
     }),
   },
   audit: {
-    flush: method({ isIdempotent: true, parameters: Nothing, call: (api) => api.audit.flush() }),
+    flush: query({ parameters: Nothing, call: (api) => api.audit.flush() }),
   },
   reactions: {
-    list: method({ isIdempotent: true, parameters: Nothing, call: (api) => api.reactions.list() }),
-    show: method({
-      isIdempotent: true,
-      parameters: Type.Object({ name: Text }, strict),
+    list: query({ parameters: Nothing, call: (api) => api.reactions.list() }),
+    show: query({
+      parameters: record({ name: Text }),
       args: (name: string) => ({ name }),
       call: (api, { name }) => api.reactions.show(name),
     }),
-    runs: method({
-      isIdempotent: true,
-      parameters: Type.Object(
-        { reaction: Type.Optional(Text), limit: Type.Optional(Type.Integer({ minimum: 1 })) },
-        strict,
-      ),
+    runs: query({
+      parameters: record({
+        reaction: Type.Optional(Text),
+        limit: Type.Optional(Type.Integer({ minimum: 1 })),
+      }),
       call: (api, p) => api.reactions.runs(p),
     }),
   },
   pillar: {
-    show: method({
-      isIdempotent: true,
-      parameters: OfPillar,
-      call: (api, p) => api.pillar.show(p),
-    }),
-    explain: method({
-      isIdempotent: true,
-      parameters: Type.Object({ ...pillarFields, key: Type.Optional(Text) }, strict),
+    show: query({ parameters: OfPillar, call: (api, p) => api.pillar.show(p) }),
+    explain: query({
+      parameters: record({ ...pillarFields, key: Type.Optional(Text) }),
       call: (api, p) => api.pillar.explain(p),
     }),
-    diff: method({
-      isIdempotent: true,
-      parameters: OfPillar,
-      call: (api, p) => api.pillar.diff(p),
-    }),
+    diff: query({ parameters: OfPillar, call: (api, p) => api.pillar.diff(p) }),
   },
 };
 

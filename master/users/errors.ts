@@ -2,14 +2,8 @@
 
 import { type ErrorEntry, SaltbridgeError } from '#runtime';
 
-export type AuthenticationErrorCode =
-  | 'ERR_EAUTH'
-  | 'ERR_EAUTH_LIMIT'
-  | 'ERR_EAUTH_UNAVAILABLE'
-  | 'ERR_EAUTH_TOKEN';
-
 /** What each code means to the person who meets it. */
-export const authenticationErrors: Readonly<Record<AuthenticationErrorCode, ErrorEntry>> = {
+export const authenticationErrors = {
   ERR_EAUTH: {
     meaning: 'The log-in failed: another user name, password or eauth is needed.',
     action: 'Check all three; the eauth must stand under external_auth. Which it was is not told.',
@@ -30,16 +24,10 @@ export const authenticationErrors: Readonly<Record<AuthenticationErrorCode, Erro
     action: 'Log in again.',
     retry: false,
   },
-};
+} satisfies Readonly<Record<string, ErrorEntry>>;
 
-/** Somebody is not who they say, as far as the master can tell. */
-export class AuthenticationError extends SaltbridgeError {
-  declare readonly code: AuthenticationErrorCode;
-
-  constructor(code: AuthenticationErrorCode, message: string, options?: ErrorOptions) {
-    super(code, message, options);
-  }
-}
+/** A failed log-in, or a token that is not valid. */
+export class AuthenticationError extends SaltbridgeError<keyof typeof authenticationErrors> {}
 
 /** What `ERR_DENIED` means to the person who meets it. */
 export const authorizationErrors: Readonly<Record<'ERR_DENIED', ErrorEntry>> = {
@@ -51,9 +39,7 @@ export const authorizationErrors: Readonly<Record<'ERR_DENIED', ErrorEntry>> = {
 };
 
 /** A user may not do what they asked for. The rule that decided is in the master's log. */
-export class AuthorizationError extends SaltbridgeError {
-  declare readonly code: 'ERR_DENIED';
-
+export class AuthorizationError extends SaltbridgeError<'ERR_DENIED'> {
   constructor(message: string) {
     super('ERR_DENIED', message);
   }

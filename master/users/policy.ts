@@ -1,6 +1,7 @@
 import { createPolicy, type Policy, type PolicyEnvironment } from '#acl';
 import { type LiveConfig, type MasterConfig, policySyntax, rulesOf } from '#config';
-import { type MinionFacts, type Nodegroups, traverseFacts } from '#minion-protocol';
+import { type MinionFacts, type Nodegroups, pythonStr, traverseFacts } from '#minion-protocol';
+import { Float } from '#template/python/values.ts';
 import type { TargetResolver } from '../jobs/index.ts';
 
 export interface LivePolicyOptions {
@@ -84,5 +85,6 @@ export class LivePolicy {
 function pillarText({ pillar }: MinionFacts, path: string): string | undefined {
   const [first = '', ...rest] = path.split(':');
   const value = traverseFacts(pillar?.get(first), rest);
+  if (value instanceof Float) return pythonStr(value);
   return typeof value === 'string' || typeof value === 'number' ? String(value) : undefined;
 }

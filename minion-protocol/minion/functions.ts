@@ -3,6 +3,7 @@
  * the demo and small appliances need [salt/modules/test.py, grains.py, event.py, saltutil.py].
  */
 
+import { sleepUntilAborted } from '#runtime';
 import { isWireMap, type WireMap, type WireValue } from '../payload.ts';
 
 /** Arguments as they arrive: positional values, then keywords. */
@@ -91,17 +92,8 @@ export const builtInFunctions: ReadonlyMap<string, MinionFunction> = new Map<
 ]);
 
 async function sleep(seconds: number, signal: AbortSignal): Promise<boolean> {
-  await new Promise<void>((resolve, reject) => {
-    const stop = (): void => {
-      clearTimeout(timer);
-      reject(new Error('the job was killed'));
-    };
-    const timer = setTimeout(() => {
-      signal.removeEventListener('abort', stop);
-      resolve();
-    }, seconds * 1000);
-    signal.addEventListener('abort', stop, { once: true });
-  });
+  await sleepUntilAborted(seconds * 1000, signal);
+  if (signal.aborted) throw new Error('the job was killed');
   return true;
 }
 

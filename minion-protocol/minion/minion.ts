@@ -3,6 +3,7 @@
  * has, and returns what they gave. For tests, the demo and small appliances.
  */
 
+import { sleepUntilAborted } from '#runtime';
 import { generateKeyString } from '../crypt.ts';
 import type { PublicationLoad } from '../loads.ts';
 import { createMinionHandshake, type MinionHandshakeConfig } from '../minion-handshake.ts';
@@ -210,7 +211,7 @@ export class Minion {
       } catch (error) {
         const mayRetry = error instanceof TransportError && error.code === 'ERR_TIMEOUT';
         if (!mayRetry || attempt === returnTries) throw error;
-        await this.#pause(returnPauseMs * attempt);
+        await sleepUntilAborted(returnPauseMs * attempt, this.#stopped.signal);
       }
     }
   }
@@ -269,7 +270,7 @@ export class Minion {
         if (wasConnected) this.#move({ state: 'connected' });
         return session;
       }
-      await this.#pause(this.#options.acceptanceWaitMs ?? 10_000);
+      await sleepUntilAborted(this.#options.acceptanceWaitMs ?? 10_000, this.#stopped.signal);
     }
   }
 
@@ -322,21 +323,6 @@ export class Minion {
 
   #report(error: unknown): void {
     if (!this.#stopped.signal.aborted) this.#options.onError?.(error);
-  }
-
-  /** Waits, or until the minion is stopped. */
-  async #pause(milliseconds: number): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const { signal } = this.#stopped;
-      const end = (): void => {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', end);
-        resolve();
-      };
-      const timer = setTimeout(end, milliseconds);
-      signal.addEventListener('abort', end);
-      if (signal.aborted) end();
-    });
   }
 }
 

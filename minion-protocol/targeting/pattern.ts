@@ -79,12 +79,8 @@ export function compileWholePattern(pattern: string): TextMatcher {
   if (needsBacktracking) {
     throw new SyntaxError('lookaround and back-references are not supported here');
   }
-  try {
-    const regex = RE2JS.compile(source, ignoreCase ? RE2JS.CASE_INSENSITIVE : 0);
-    return (text) => regex.matches(text);
-  } catch (error) {
-    throw new SyntaxError(describe(error), { cause: error });
-  }
+  const regex = compileRe2(source, ignoreCase);
+  return (text) => regex.matches(text);
 }
 
 function compileBacktracking(pattern: string): Extract<CompiledPattern, { kind: 'backtracking' }> {

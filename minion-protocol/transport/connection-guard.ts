@@ -9,37 +9,44 @@ const BYTES_PER_EXTRA_SECOND = 64 * 1024;
 
 /** Bounds that a listener puts on its peers, whatever is spoken. */
 export interface GuardLimits {
-  /** From connecting to the end of the handshake, milliseconds. */
+  /** From connecting to the end of the handshake, milliseconds. Default 30,000. */
   readonly handshakeMs: number;
   /**
    * From connecting to the first complete request on the request port, milliseconds, and one
-   * second more for each 64 KiB that arrived. Does not bind known addresses: their
+   * second more for each 64 KiB that arrived. Default 30,000. Does not bind known addresses: their
    * ZeroMQ sockets reconnect after a restart of the master and then wait until they have to ask.
    */
   readonly firstRequestMs: number;
   /**
    * From the first byte of a message to its last, milliseconds, and one second more for each
-   * 64 KiB that arrived.
+   * 64 KiB that arrived. Default 30,000.
    */
   readonly messageMs: number;
-  /** A peer that reads none of what waits for it is disconnected after this, milliseconds. */
+  /** A peer that reads none of what waits for it is disconnected after this, milliseconds. Default 60,000. */
   readonly stallMs: number;
-  /** From a request that gets no answer to the end of its connection, milliseconds. */
+  /**
+   * From a request that gets no answer to the end of its connection, milliseconds. Default 5,000:
+   * minions over TCP and WebSocket send again as soon as their connection ends, and at once they
+   * would use up their three tries. Over ZeroMQ they wait as long by themselves.
+   */
   readonly unansweredMs: number;
-  /** Unfinished messages and subscriptions of all connections, bytes. */
+  /** Unfinished messages and subscriptions of all connections, bytes. Default 128 MiB. */
   readonly maxHeldBytes: number;
-  /** The same for one address that is not known, bytes. */
+  /** The same for one address that is not known, bytes. Default 32 MiB. */
   readonly maxHeldBytesPerAddress: number;
-  /** Connections in all. */
+  /** Connections in all, on both ports. Default 65,536. */
   readonly maxConnections: number;
-  /** Connections of one address; the oldest that has nothing under way is closed for a new one. */
+  /**
+   * Connections of one address; the oldest that has nothing under way is closed for a new one.
+   * Default 65,536: a fleet may be behind one.
+   */
   readonly maxConnectionsPerAddress: number;
   /**
    * Connections of one address that is not known which have not finished handshake and first
-   * request; the oldest is closed for a new one.
+   * request; the oldest is closed for a new one. Default 1,000.
    */
   readonly maxNewConnectionsPerAddress: number;
-  /** Addresses remembered as known; the one heard longest ago is forgotten. */
+  /** Addresses remembered as known; the one heard longest ago is forgotten. Default 65,536. */
   readonly maxKnownAddresses: number;
 }
 
@@ -123,10 +130,6 @@ export class GuardedConnection {
   addMinion(minionId: string): void {
     this.#minionIds ??= new Set();
     this.#minionIds.add(minionId);
-  }
-
-  get phase(): Phase {
-    return this.#phase;
   }
 
   get heldBytes(): number {

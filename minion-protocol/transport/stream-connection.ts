@@ -29,22 +29,25 @@ interface StreamDecoder<Event> {
   readonly isMidMessage: boolean;
 }
 
-/** What is done with a peer. */
-export interface StreamSession<Event> {
-  onEvent(event: Event): void;
+/** State of a port's work with one peer. */
+export interface StreamSession {
   /** Part of what was queued has been written. */
-  onWritten(): void;
+  onWritten?(): void;
   onClosed(): void;
-  /** Finish what is under way, then {@link StreamConnection.endWhenWritten}. */
-  finish(): void;
+  /**
+   * Finishes what is under way, then calls {@link StreamConnection.endWhenWritten}. Without it, the
+   * connection ends when its queue is written.
+   */
+  finish?(): void;
 }
 
 /** How a port speaks with its peers. */
-export interface StreamProtocol<Event> {
-  /** Said before anything is read. */
+export interface StreamProtocol<Event, Session extends StreamSession> {
+  /** Sent before anything is read. */
   readonly greeting?: Uint8Array;
   createDecoder(): StreamDecoder<Event>;
-  openSession(connection: StreamConnection): StreamSession<Event>;
+  openSession(connection: StreamConnection): Session;
+  onEvent(event: Event, session: Session, connection: StreamConnection): void;
 }
 
 /** What a session may do with its connection. */
@@ -67,16 +70,8 @@ export interface OpenConnection {
   finish(): void;
 }
 
-export function openConnection<Event extends { readonly type: string }>(
-  socket: Socket,
-  guarded: GuardedConnection,
-  parts: ListenerDeps,
-  protocol: StreamProtocol<Event>,
-): OpenConnection {
-  return new Connection(socket, guarded, parts, protocol);
-}
-
-class Connection<Event extends { readonly type: string }>
+/** A connection of which the port's protocol has begun. */
+export class Connection<Event extends { readonly type: string }, Session extends StreamSession>
   implements StreamConnection, OpenConnection, WriteQueueOwner
 {
   readonly guarded: GuardedConnection;
@@ -84,7 +79,8 @@ class Connection<Event extends { readonly type: string }>
   readonly #socket: Socket;
   readonly #now: () => number;
   readonly #decoder: StreamDecoder<Event>;
-  readonly #session: StreamSession<Event>;
+  readonly #protocol: StreamProtocol<Event, Session>;
+  readonly #session: Session;
   #extraBytes = 0;
   #isHeldBack = false;
   #isEnding = false;
@@ -93,11 +89,12 @@ class Connection<Event extends { readonly type: string }>
     socket: Socket,
     guarded: GuardedConnection,
     parts: ListenerDeps,
-    protocol: StreamProtocol<Event>,
+    protocol: StreamProtocol<Event, Session>,
   ) {
     this.guarded = guarded;
     this.#socket = socket;
     this.#now = parts.now;
+    this.#protocol = protocol;
     this.#decoder = protocol.createDecoder();
     this.queue = new WriteQueue(socket, parts, this);
     this.#session = protocol.openSession(this);
@@ -110,7 +107,8 @@ class Connection<Event extends { readonly type: string }>
   }
 
   finish(): void {
-    this.#session.finish();
+    if (this.#session.finish === undefined) this.endWhenWritten();
+    else this.#session.finish();
   }
 
   send(message: EncodedMessage): void {
@@ -145,7 +143,7 @@ class Connection<Event extends { readonly type: string }>
       // What comes next is a new message; but a PING may come in the middle of one.
       if (event.type !== 'ping') this.guarded.receivingSince(undefined);
       if (isBreach(event)) this.#onBreach(event);
-      else this.#session.onEvent(event);
+      else this.#protocol.onEvent(event, this.#session, this);
     }
     if (this.#socket.destroyed) return;
     this.#watchMessage();
@@ -168,7 +166,7 @@ class Connection<Event extends { readonly type: string }>
   onProgress(stalledSince: number | undefined): void {
     this.guarded.stalledSince = stalledSince;
     this.#adjustReading();
-    if (stalledSince === undefined || !this.queue.isClogged) this.#session.onWritten();
+    if (stalledSince === undefined || !this.queue.isClogged) this.#session.onWritten?.();
     this.#endIfWritten();
   }
 

@@ -13,7 +13,12 @@ import {
 import { type BoundServer, type ListenOptions, listenOn } from './listening.ts';
 import { RelayedConnections, type RelayPortsOptions } from './relayed-connections.ts';
 import type { RequestService } from './request-queue.ts';
-import { type OpenConnection, openConnection, type StreamProtocol } from './stream-connection.ts';
+import {
+  Connection,
+  type OpenConnection,
+  type StreamProtocol,
+  type StreamSession,
+} from './stream-connection.ts';
 import { type LoadedTls, listenSecurely, loadTls, renewTls, type TlsOptions } from './tls.ts';
 import {
   type AnnouncementHandler,
@@ -39,13 +44,13 @@ export interface PortProtocol extends PortRules {
 }
 
 /** A port that speaks `protocol`. */
-export function createPortProtocol<Event extends { readonly type: string }>(
-  properties: Omit<PortProtocol, 'open'>,
-  protocol: StreamProtocol<Event>,
-): PortProtocol {
+export function createPortProtocol<
+  Event extends { readonly type: string },
+  Session extends StreamSession,
+>(properties: Omit<PortProtocol, 'open'>, protocol: StreamProtocol<Event, Session>): PortProtocol {
   return {
     ...properties,
-    open: (stream, guarded, parts) => openConnection(stream, guarded, parts, protocol),
+    open: (stream, guarded, parts) => new Connection(stream, guarded, parts, protocol),
   };
 }
 
@@ -80,44 +85,8 @@ class GuardedSocket implements ConnectionOwner {
 
 /** Bounds that a listener puts on its peers, whatever the transport [THREATS N-02, N-03]. */
 export interface ConnectionLimits extends GuardLimits {
-  /** From connecting to the end of the handshake, milliseconds. Default 30,000. */
-  readonly handshakeMs: number;
-  /**
-   * From connecting to the first complete request on the request port, milliseconds, and one
-   * second more for each 64 KiB that arrived. Default 30,000. Does not bind known addresses: their
-   * ZeroMQ sockets reconnect after a restart of the master and then wait until they have to ask.
-   */
-  readonly firstRequestMs: number;
-  /**
-   * From the first byte of a message to its last, milliseconds, and one second more for each
-   * 64 KiB that arrived. Default 30,000.
-   */
-  readonly messageMs: number;
-  /** A peer that reads none of what waits for it is disconnected after this, milliseconds. Default 60,000. */
-  readonly stallMs: number;
-  /**
-   * From a request that gets no answer to the end of its connection, milliseconds. Default 5,000:
-   * minions over TCP and WebSocket send again as soon as their connection ends, and at once they
-   * would use up their three tries. Over ZeroMQ they wait as long by themselves.
-   */
-  readonly unansweredMs: number;
   /** One request, all its frames together, bytes. Default 16 MiB. */
   readonly maxMessageBytes: number;
-  /** Unfinished messages and subscriptions of all connections, bytes. Default 128 MiB. */
-  readonly maxHeldBytes: number;
-  /** The same for one address that is not known, bytes. Default 32 MiB. */
-  readonly maxHeldBytesPerAddress: number;
-  /** Connections in all, on both ports. Default 65,536. */
-  readonly maxConnections: number;
-  /** Connections of one address. Default 65,536: a fleet may be behind one. */
-  readonly maxConnectionsPerAddress: number;
-  /**
-   * Connections of one address that is not known which have not finished handshake and first
-   * request; the oldest is closed for a new one. Default 1,000.
-   */
-  readonly maxNewConnectionsPerAddress: number;
-  /** Addresses remembered as known; the one heard longest ago is forgotten. Default 65,536. */
-  readonly maxKnownAddresses: number;
   /** Requests of one connection that are being answered; no more are read. Default 64. */
   readonly maxRequestsInFlight: number;
   /**

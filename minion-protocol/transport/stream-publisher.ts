@@ -1,7 +1,7 @@
 /** Publications over TCP and WebSocket: to connections, of which some are known to be whose. */
 
 import { PublicationReplayBuffer } from './publication-replay.ts';
-import type { StreamConnection } from './stream-connection.ts';
+import type { StreamConnection, StreamSession } from './stream-connection.ts';
 import {
   DEFAULT_SUBSCRIBER_QUEUE_LIMITS,
   type SubscriberQueueLimits,
@@ -38,13 +38,13 @@ export interface PublicationForm {
 
 /** Sends each publication to whom it may concern, each through a queue of its own. */
 export class StreamPublisher {
-  readonly #options: StreamPublisherOptions;
+  readonly options: StreamPublisherOptions;
   readonly #form: PublicationForm;
   readonly #links = new Set<SubscriberLink>();
   readonly #held: PublicationReplayBuffer<SubscriberLink>;
 
   constructor(options: StreamPublisherOptions, form: PublicationForm) {
-    this.#options = options;
+    this.options = options;
     this.#form = form;
     this.#held = new PublicationReplayBuffer(options, (publication, to) =>
       this.#send(publication, [to]),
@@ -52,19 +52,19 @@ export class StreamPublisher {
   }
 
   /** Counts a connection among the subscribers. */
-  open(connection: StreamConnection): SubscriberLink {
-    const link = new SubscriberLink(connection, this.#options, {
-      onReady: (afterMs) => this.#held.replayLater(link, afterMs),
-      onGone: () => this.#close(link),
-    });
+  add(link: SubscriberLink): void {
     this.#links.add(link);
     this.#held.addSubscriber(link);
-    return link;
   }
 
-  #close(link: SubscriberLink): void {
+  remove(link: SubscriberLink): void {
     this.#links.delete(link);
     this.#held.removeSubscriber(link);
+  }
+
+  /** Sends what is held for a new subscriber, after so many milliseconds. */
+  replay(link: SubscriberLink, afterMs: number): void {
+    this.#held.replayLater(link, afterMs);
   }
 
   publish(publication: OutgoingPublication): PublishOutcome {
@@ -100,29 +100,21 @@ export class StreamPublisher {
   #concerns({ minionIds }: SubscriberLink, addressees: ReadonlySet<string> | undefined): boolean {
     if (addressees === undefined) return true;
     if (addressees.size === 0) return false;
-    if (this.#options.orderMasters || minionIds.size === 0) return true;
+    if (this.options.orderMasters || minionIds.size === 0) return true;
     for (const id of minionIds) if (addressees.has(id)) return true;
     return false;
   }
 }
 
-/** Who keeps the list of subscribers. */
-interface LinkOwner {
-  onReady(afterMs: number): void;
-  onGone(): void;
-}
-
-/** One subscriber. */
-export class SubscriberLink {
+/** One subscriber, once its publisher has added it. */
+export class SubscriberLink implements StreamSession {
   readonly #connection: StreamConnection;
-  readonly #options: StreamPublisherOptions;
-  readonly #owner: LinkOwner;
+  readonly #publisher: StreamPublisher;
   #missed = 0;
 
-  constructor(connection: StreamConnection, options: StreamPublisherOptions, owner: LinkOwner) {
+  constructor(connection: StreamConnection, publisher: StreamPublisher) {
     this.#connection = connection;
-    this.#options = options;
-    this.#owner = owner;
+    this.#publisher = publisher;
   }
 
   get minionIds(): ReadonlySet<string> {
@@ -142,21 +134,21 @@ export class SubscriberLink {
 
   /** Queues a message; false if the queue is full and this subscriber goes without. */
   offer(message: EncodedMessage): boolean {
-    if (tryQueueMessage(this.#connection, message, this.#options)) {
+    if (tryQueueMessage(this.#connection, message, this.#publisher.options)) {
       this.#missed = 0;
       return true;
     }
     this.#missed += 1;
-    if (this.#missed > this.#options.maxMissed) this.#connection.refuse('far-behind');
+    if (this.#missed > this.#publisher.options.maxMissed) this.#connection.refuse('far-behind');
     return false;
   }
 
   /** It takes what was held for it after so many milliseconds. Default: at once. */
   ready(afterMs = 0): void {
-    this.#owner.onReady(afterMs);
+    this.#publisher.replay(this, afterMs);
   }
 
   onClosed(): void {
-    this.#owner.onGone();
+    this.#publisher.remove(this);
   }
 }

@@ -6,14 +6,14 @@ import {
   type TcpEvent,
   TcpFrameDecoder,
 } from '../tcp-frames.ts';
-import { type AnswerForm, peerOf, RequestQueue, type RequestService } from './request-queue.ts';
-import type { StreamConnection, StreamSession } from './stream-connection.ts';
+import { type AnswerForm, peerOf, RequestQueue } from './request-queue.ts';
+import type { StreamSession } from './stream-connection.ts';
 import { createListener, createPortProtocol, type ListenerOptions } from './stream-listener.ts';
 import {
   DEFAULT_STREAM_PUBLISHER_OPTIONS,
   StreamPublisher,
   type StreamPublisherOptions,
-  type SubscriberLink,
+  SubscriberLink,
 } from './stream-publisher.ts';
 import type { TlsOptions } from './tls.ts';
 import type { AnnouncementHandler, MasterTransport, Peer } from './transport.ts';
@@ -56,7 +56,11 @@ export function createTcpListener(options: TcpListenerOptions = {}): MasterTrans
           { awaitsRequest: true, hasHandshake: false, keepsStalled: false },
           {
             createDecoder: () => new TcpFrameDecoder(maxMessageBytes),
-            openSession: (connection) => new TcpRequestSession(connection, service),
+            openSession: (connection) => new RequestQueue(connection, service, ANSWER_FORM),
+            onEvent: ({ head, mid, body }: PeerEvent, queue, connection) => {
+              if (isMessageId(mid)) queue.take(head, body);
+              else connection.refuse('message-id');
+            },
           },
         ),
       publications: (announce, publishPort) =>
@@ -65,11 +69,16 @@ export function createTcpListener(options: TcpListenerOptions = {}): MasterTrans
           { awaitsRequest: true, hasHandshake: false, keepsStalled: true },
           {
             createDecoder: () => new TcpFrameDecoder(maxAnnouncementBytes),
-            openSession: (connection) =>
-              new TcpSubscriberSession(connection, publisher.open(connection), announce, {
-                transport: 'tcp',
-                publishPort,
-              }),
+            openSession: (connection) => {
+              const link = new SubscriberLink(connection, publisher);
+              publisher.add(link);
+              const peer = peerOf(connection, { transport: 'tcp', publishPort });
+              return new Announcements(link, announce, peer);
+            },
+            onEvent: ({ body }: PeerEvent, announcements, connection) => {
+              connection.guarded.requestDone();
+              announcements.take(body);
+            },
           },
         ),
     },
@@ -78,81 +87,40 @@ export function createTcpListener(options: TcpListenerOptions = {}): MasterTrans
   );
 }
 
-/** The route of an answer is the head of its request. Clients match answers by it [WIRE 4.2]. */
+/**
+ * The route of an answer is the head of its request. Answers leave as soon as they are ready, and
+ * clients match them by the head [WIRE 4.2].
+ */
 const ANSWER_FORM: AnswerForm<Uint8Array> = {
   encode: (head, answer) => toEncodedMessage(encodeReplyFrame(head, answer)),
   isOrdered: false,
 };
 
-/** Answers the requests of one connection, each as soon as its answer is ready. */
-class TcpRequestSession implements StreamSession<PeerEvent> {
-  readonly #connection: StreamConnection;
-  readonly #queue: RequestQueue<Uint8Array>;
-
-  constructor(connection: StreamConnection, service: RequestService) {
-    this.#connection = connection;
-    this.#queue = new RequestQueue(connection, service, ANSWER_FORM);
-  }
-
-  onEvent({ head, mid, body }: PeerEvent): void {
-    if (isMessageId(mid)) this.#queue.take(head, body);
-    else this.#connection.refuse('message-id');
-  }
-
-  onWritten(): void {
-    this.#queue.onWritten();
-  }
-
-  onClosed(): void {
-    this.#queue.onClosed();
-  }
-
-  finish(): void {
-    this.#queue.finish();
-  }
-}
-
-/** One minion at the publish port: it says who it is, once, and listens. */
-class TcpSubscriberSession implements StreamSession<PeerEvent> {
-  readonly #connection: StreamConnection;
+/** One minion at the publish port: it announces itself, once, and listens. */
+class Announcements implements StreamSession {
   readonly #link: SubscriberLink;
   readonly #announce: AnnouncementHandler;
   readonly #peer: Peer;
   readonly #waiting: Uint8Array[] = [];
-  #announcements = 0;
+  #count = 0;
   #isVerifying = false;
 
-  constructor(
-    connection: StreamConnection,
-    link: SubscriberLink,
-    announce: AnnouncementHandler,
-    about: Pick<RequestService, 'transport' | 'publishPort'>,
-  ) {
-    this.#connection = connection;
+  constructor(link: SubscriberLink, announce: AnnouncementHandler, peer: Peer) {
     this.#link = link;
     this.#announce = announce;
-    this.#peer = peerOf(connection, about);
+    this.#peer = peer;
   }
 
-  onEvent({ body }: PeerEvent): void {
-    this.#connection.guarded.requestDone();
-    this.#announcements += 1;
-    if (this.#announcements > maxAnnouncements) return;
+  take(body: Uint8Array): void {
+    this.#count += 1;
+    if (this.#count > maxAnnouncements) return;
     this.#waiting.push(body);
     if (!this.#isVerifying) void this.#verify();
-  }
-
-  onWritten(): void {
-    // Nothing waits outside the connection's queue.
   }
 
   onClosed(): void {
     this.#waiting.length = 0;
     this.#link.onClosed();
-  }
-
-  finish(): void {
-    this.#connection.endWhenWritten();
   }
 
   /** One announcement after the other: each costs work. */

@@ -4,7 +4,7 @@
  */
 
 import { createHash } from 'node:crypto';
-import { SaltbridgeError } from '#runtime';
+import { type ErrorEntry, SaltbridgeError } from '#runtime';
 
 /** The sender of a request, as far as its connection tells. */
 export interface Peer {
@@ -141,23 +141,7 @@ export interface MinionTransport {
   close(): Promise<void>;
 }
 
-/** Codes of {@link TransportError}. */
-export type TransportErrorCode =
-  | 'ERR_LISTEN'
-  | 'ERR_TLS'
-  | 'ERR_CONNECT'
-  | 'ERR_TIMEOUT'
-  | 'ERR_CLOSED';
-
-/** What a code means, for people. */
-export interface TransportErrorEntry {
-  readonly meaning: string;
-  readonly action: string;
-  /** Whether the same call may succeed later. */
-  readonly retry: boolean;
-}
-
-export const transportErrors: Readonly<Record<TransportErrorCode, TransportErrorEntry>> = {
+export const transportErrors = {
   ERR_LISTEN: {
     meaning: 'A port could not be bound.',
     action:
@@ -167,7 +151,6 @@ export const transportErrors: Readonly<Record<TransportErrorCode, TransportError
   ERR_TLS: {
     meaning: 'A certificate, key or list of ciphers for TLS cannot be read or used.',
     action: 'Correct keyfile, certfile, ca_certs and ciphers of the ssl option.',
-    retry: false,
   },
   ERR_CONNECT: {
     meaning: 'The address of the master is no address, or nobody listens there.',
@@ -182,18 +165,14 @@ export const transportErrors: Readonly<Record<TransportErrorCode, TransportError
   ERR_CLOSED: {
     meaning: 'This transport was closed, or is used before it listens.',
     action: 'Make a new one.',
-    retry: false,
   },
-};
+} satisfies Readonly<Record<string, ErrorEntry>>;
+
+/** Codes of {@link TransportError}. */
+export type TransportErrorCode = keyof typeof transportErrors;
 
 /** A transport could not do what was asked. `cause` is what the system or ZeroMQ said. */
-export class TransportError extends SaltbridgeError {
-  declare readonly code: TransportErrorCode;
-
-  constructor(code: TransportErrorCode, message: string, options?: ErrorOptions) {
-    super(code, message, options);
-  }
-}
+export class TransportError extends SaltbridgeError<TransportErrorCode> {}
 
 /** `host:port`, with brackets around an IPv6 address. */
 export function formatHostPort(host: string, port: number): string {

@@ -8,14 +8,14 @@ import {
   WebsocketDecoder,
   type WebsocketEvent,
 } from '../websocket.ts';
-import { type AnswerForm, RequestQueue, type RequestService } from './request-queue.ts';
+import { type AnswerForm, RequestQueue } from './request-queue.ts';
 import type { StreamConnection, StreamProtocol, StreamSession } from './stream-connection.ts';
 import { createListener, createPortProtocol, type ListenerOptions } from './stream-listener.ts';
 import {
   DEFAULT_STREAM_PUBLISHER_OPTIONS,
   StreamPublisher,
   type StreamPublisherOptions,
-  type SubscriberLink,
+  SubscriberLink,
 } from './stream-publisher.ts';
 import type { TlsOptions } from './tls.ts';
 import type { MasterTransport } from './transport.ts';
@@ -30,14 +30,12 @@ export interface WebsocketListenerOptions extends ListenerOptions, Partial<Strea
 /** Breaches are the connection's own business. */
 type PeerEvent = Exclude<WebsocketEvent, { readonly type: 'breach' }>;
 
-/** What a role does with a peer. */
-interface WebsocketRole {
+/** What the two ports do differently with a peer. */
+interface PeerHandlers<Session extends StreamSession> {
+  openSession(connection: StreamConnection): Session;
   /** The handshake is complete. */
-  onOpen?(): void;
-  onMessage(body: Uint8Array): void;
-  onWritten(): void;
-  onClosed(): void;
-  finish(): void;
+  onOpen?(session: Session): void;
+  onMessage?(body: Uint8Array, session: Session): void;
 }
 
 /** A subscriber has nothing to say; small messages are let pass unread. */
@@ -48,7 +46,7 @@ const maxSubscriberMessageBytes = 4096;
  */
 const maxPublicationBytes = 4 * 1024 * 1024 - 1;
 /** Either side says good-bye with a text message of this content [salt/transport/ws.py]. */
-const closeText = 'close';
+const closeText = Buffer.from('close');
 
 /** Makes a listener that is not bound yet: {@link MasterTransport.listen} does that. */
 export function createWebsocketListener(options: WebsocketListenerOptions = {}): MasterTransport {
@@ -63,15 +61,21 @@ export function createWebsocketListener(options: WebsocketListenerOptions = {}):
       requests: (service, { maxMessageBytes }) =>
         createPortProtocol(
           { awaitsRequest: true, hasHandshake: true, keepsStalled: false },
-          websocketProtocol(maxMessageBytes, (connection) => requestRole(connection, service)),
+          websocketProtocol(maxMessageBytes, {
+            openSession: (connection) => new RequestQueue(connection, service, ANSWER_FORM),
+            onMessage: (body, queue) => queue.take(undefined, body),
+          }),
         ),
       publications: () =>
         createPortProtocol(
           { awaitsRequest: false, hasHandshake: true, keepsStalled: true },
-          websocketProtocol(
-            maxSubscriberMessageBytes,
-            (connection) => new SubscriberRole(connection, publisher),
-          ),
+          websocketProtocol(maxSubscriberMessageBytes, {
+            openSession: (connection) => new SubscriberLink(connection, publisher),
+            onOpen: (link) => {
+              publisher.add(link);
+              link.ready();
+            },
+          }),
         ),
     },
     options,
@@ -89,109 +93,39 @@ function message(opcode: number, body: Uint8Array): EncodedMessage {
   return toEncodedMessage(encodeWebsocketFrame(opcode, body));
 }
 
-function websocketProtocol(
+/** Handshake, PING and CLOSE, for either port. */
+function websocketProtocol<Session extends StreamSession>(
   maxMessageBytes: number,
-  openRole: (connection: StreamConnection) => WebsocketRole,
-): StreamProtocol<PeerEvent> {
+  handlers: PeerHandlers<Session>,
+): StreamProtocol<PeerEvent, Session> {
   return {
     createDecoder: () => new WebsocketDecoder(maxMessageBytes),
-    openSession: (connection) => new WebsocketPeer(connection, openRole(connection)),
+    openSession: handlers.openSession,
+    onEvent: (event, session, connection) => {
+      switch (event.type) {
+        case 'upgrade':
+          connection.send(singleChunkMessage(event.response));
+          connection.guarded.handshakeDone();
+          handlers.onOpen?.(session);
+          break;
+        case 'message':
+          if (!event.isText) handlers.onMessage?.(event.body, session);
+          else if (Buffer.from(event.body).equals(closeText)) connection.endWhenWritten();
+          break;
+        case 'ping':
+          connection.send(message(OPCODE_PONG, event.payload));
+          break;
+        case 'close':
+          connection.send(singleChunkMessage(event.response));
+          connection.endWhenWritten();
+          break;
+      }
+    },
   };
 }
 
-/** Handshake, PING and CLOSE, for either role. */
-class WebsocketPeer implements StreamSession<PeerEvent> {
-  readonly #connection: StreamConnection;
-  readonly #role: WebsocketRole;
-
-  constructor(connection: StreamConnection, role: WebsocketRole) {
-    this.#connection = connection;
-    this.#role = role;
-  }
-
-  onEvent(event: PeerEvent): void {
-    switch (event.type) {
-      case 'upgrade':
-        this.#connection.send(singleChunkMessage(event.response));
-        this.#connection.guarded.handshakeDone();
-        this.#role.onOpen?.();
-        break;
-      case 'message':
-        this.#onMessage(event.isText, event.body);
-        break;
-      case 'ping':
-        this.#connection.send(message(OPCODE_PONG, event.payload));
-        break;
-      case 'close':
-        this.#connection.send(singleChunkMessage(event.response));
-        this.#connection.endWhenWritten();
-        break;
-    }
-  }
-
-  onWritten(): void {
-    this.#role.onWritten();
-  }
-
-  onClosed(): void {
-    this.#role.onClosed();
-  }
-
-  finish(): void {
-    this.#role.finish();
-  }
-
-  #onMessage(isText: boolean, body: Uint8Array): void {
-    if (!isText) this.#role.onMessage(body);
-    else if (Buffer.from(body).equals(Buffer.from(closeText))) this.#connection.endWhenWritten();
-  }
-}
-
+/** Answers the requests of one connection: side by side, but the answers leave in order. */
 const ANSWER_FORM: AnswerForm<undefined> = {
   encode: (_route, answer) => message(OPCODE_BINARY, answer),
   isOrdered: true,
 };
-
-/** Answers the requests of one connection: side by side, but the answers leave in order. */
-function requestRole(connection: StreamConnection, service: RequestService): WebsocketRole {
-  const queue = new RequestQueue(connection, service, ANSWER_FORM);
-  return {
-    onMessage: (body) => queue.take(undefined, body),
-    onWritten: () => queue.onWritten(),
-    onClosed: () => queue.onClosed(),
-    finish: () => queue.finish(),
-  };
-}
-
-/** One peer of the publish port: a subscriber once the handshake is complete. */
-class SubscriberRole implements WebsocketRole {
-  readonly #connection: StreamConnection;
-  readonly #publisher: StreamPublisher;
-  #link: SubscriberLink | undefined;
-
-  constructor(connection: StreamConnection, publisher: StreamPublisher) {
-    this.#connection = connection;
-    this.#publisher = publisher;
-  }
-
-  onOpen(): void {
-    this.#link = this.#publisher.open(this.#connection);
-    this.#link.ready();
-  }
-
-  onMessage(): void {
-    // Minions say nothing here.
-  }
-
-  onWritten(): void {
-    // Nothing waits outside the connection's queue.
-  }
-
-  onClosed(): void {
-    this.#link?.onClosed();
-  }
-
-  finish(): void {
-    this.#connection.endWhenWritten();
-  }
-}

@@ -15,7 +15,7 @@ import {
   ZeromqPublisher,
   type ZeromqPublisherOptions,
 } from './zeromq-publisher.ts';
-import { ZeromqRequestSession } from './zeromq-requests.ts';
+import { requestHandlers } from './zeromq-requests.ts';
 import { DEFAULT_ZMTP_LIMITS } from './zmtp.ts';
 
 /** Options of {@link createZeromqListener}; each has a default. */
@@ -51,11 +51,7 @@ function createRequestPort(
 ): PortProtocol {
   return createPortProtocol(
     { awaitsRequest: true, hasHandshake: true, keepsStalled: false },
-    zeromqProtocol(
-      'ROUTER',
-      { ...DEFAULT_ZMTP_LIMITS, maxMessageBytes },
-      (connection) => new ZeromqRequestSession(connection, service),
-    ),
+    zeromqProtocol('ROUTER', { ...DEFAULT_ZMTP_LIMITS, maxMessageBytes }, requestHandlers(service)),
   );
 }
 
@@ -70,7 +66,10 @@ function createPublishPort(
       'PUB',
       // A peer of PUB has nothing to say but subscriptions: one byte and the topic.
       { ...DEFAULT_ZMTP_LIMITS, maxMessageBytes: 1 + maxTopicBytes, maxTopicBytes },
-      (connection) => publisher.openSession(connection, pingMs),
+      {
+        openSession: (connection) => publisher.openSession(connection, pingMs),
+        onSubscription: (topic, isWanted, session) => session.onSubscription(topic, isWanted),
+      },
     ),
   );
 }

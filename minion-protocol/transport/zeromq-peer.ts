@@ -12,74 +12,45 @@ import {
 import { encodePong, encodeReady } from './zmtp-commands.ts';
 
 /** What the two roles do differently with a peer. */
-export interface ZeromqSession {
-  /** A message of the peer, whole and within the limits. */
-  onMessage(frames: readonly Uint8Array[]): void;
-  /** The peer wants a topic, or no longer. */
-  onSubscription(topic: string, isWanted: boolean): void;
-  /** Part of what was queued has been written. */
-  onWritten(): void;
-  onClosed(): void;
-  /** Finish what is under way, then {@link StreamConnection.endWhenWritten}. */
-  finish(): void;
+export interface ZeromqHandlers<Session extends StreamSession> {
+  openSession(connection: StreamConnection): Session;
+  /** A message to a ROUTER, whole and within the limits. */
+  onMessage?(frames: readonly Uint8Array[], session: Session, connection: StreamConnection): void;
+  /** A peer of PUB wants a topic, or no longer. */
+  onSubscription?(topic: string, isWanted: boolean, session: Session): void;
 }
 
 /** Breaches are the connection's own business. */
 type PeerEvent = Exclude<ZmtpEvent, { readonly type: 'breach' }>;
 
-export function zeromqProtocol(
+export function zeromqProtocol<Session extends StreamSession>(
   role: ZmtpRole,
   limits: ZmtpLimits,
-  openSession: (connection: StreamConnection) => ZeromqSession,
-): StreamProtocol<PeerEvent> {
+  handlers: ZeromqHandlers<Session>,
+): StreamProtocol<PeerEvent, Session> {
   return {
     greeting: encodeGreeting(),
     createDecoder: () => new ZmtpDecoder(role, limits),
-    openSession: (connection) => new ZeromqPeer(connection, role, openSession(connection)),
+    openSession: handlers.openSession,
+    onEvent: (event, session, connection) => {
+      switch (event.type) {
+        case 'greeting':
+          connection.send(singleChunkMessage(encodeReady(role)));
+          break;
+        case 'ready':
+          connection.guarded.handshakeDone();
+          break;
+        case 'message':
+          handlers.onMessage?.(event.frames, session, connection);
+          break;
+        case 'ping':
+          connection.send(singleChunkMessage(encodePong(event.context)));
+          break;
+        case 'subscribe':
+        case 'cancel':
+          handlers.onSubscription?.(event.topic, event.type === 'subscribe', session);
+          break;
+      }
+    },
   };
-}
-
-class ZeromqPeer implements StreamSession<PeerEvent> {
-  readonly #connection: StreamConnection;
-  readonly #role: ZmtpRole;
-  readonly #session: ZeromqSession;
-
-  constructor(connection: StreamConnection, role: ZmtpRole, session: ZeromqSession) {
-    this.#connection = connection;
-    this.#role = role;
-    this.#session = session;
-  }
-
-  onEvent(event: PeerEvent): void {
-    switch (event.type) {
-      case 'greeting':
-        this.#connection.send(singleChunkMessage(encodeReady(this.#role)));
-        break;
-      case 'ready':
-        this.#connection.guarded.handshakeDone();
-        break;
-      case 'message':
-        this.#session.onMessage(event.frames);
-        break;
-      case 'ping':
-        this.#connection.send(singleChunkMessage(encodePong(event.context)));
-        break;
-      case 'subscribe':
-      case 'cancel':
-        this.#session.onSubscription(event.topic, event.type === 'subscribe');
-        break;
-    }
-  }
-
-  onWritten(): void {
-    this.#session.onWritten();
-  }
-
-  onClosed(): void {
-    this.#session.onClosed();
-  }
-
-  finish(): void {
-    this.#session.finish();
-  }
 }

@@ -2,7 +2,7 @@
 
 import { Buffer } from 'node:buffer';
 import { PublicationReplayBuffer } from './publication-replay.ts';
-import type { StreamConnection } from './stream-connection.ts';
+import type { StreamConnection, StreamSession } from './stream-connection.ts';
 import {
   DEFAULT_SUBSCRIBER_QUEUE_LIMITS,
   type SubscriberQueueLimits,
@@ -18,7 +18,6 @@ import {
   SYNDIC_TOPIC,
 } from './transport.ts';
 import { type EncodedMessage, singleChunkMessage, toEncodedMessage } from './write-queue.ts';
-import type { ZeromqSession } from './zeromq-peer.ts';
 import { encodePing, latin1 } from './zmtp-commands.ts';
 import { encodeMessage } from './zmtp-frames.ts';
 
@@ -33,7 +32,7 @@ interface ZeromqSubscriberLimits extends SubscriberQueueLimits {
   readonly pingMs?: number | undefined;
 }
 
-class ZeromqSubscriberSession implements ZeromqSession {
+class ZeromqSubscriberSession implements StreamSession {
   readonly #connection: StreamConnection;
   readonly #index: TopicIndex<ZeromqSubscriberSession>;
   readonly #bounds: ZeromqSubscriberLimits;
@@ -82,10 +81,6 @@ class ZeromqSubscriberSession implements ZeromqSession {
     this.#connection.guarded.end();
   }
 
-  onMessage(): void {
-    // The decoder turns every message to PUB into a subscription.
-  }
-
   onSubscription(topic: string, isWanted: boolean): void {
     if (isWanted) this.#subscribe(topic);
     else this.#cancel(topic);
@@ -95,18 +90,10 @@ class ZeromqSubscriberSession implements ZeromqSession {
     this.#onFirstTopic(this);
   }
 
-  onWritten(): void {
-    // Nothing waits outside the connection's queue.
-  }
-
   onClosed(): void {
     clearInterval(this.#pings);
     for (const topic of this.#topics) this.#index.delete(topic, this);
     this.#topics = noTopics;
-  }
-
-  finish(): void {
-    this.#connection.endWhenWritten();
   }
 
   /** The peer answers, so that neither side is silent to a relay. */

@@ -1,7 +1,6 @@
 import { type AnswerForm, RequestQueue, type RequestService } from './request-queue.ts';
-import type { StreamConnection } from './stream-connection.ts';
 import { toEncodedMessage } from './write-queue.ts';
-import type { ZeromqSession } from './zeromq-peer.ts';
+import type { ZeromqHandlers } from './zeromq-peer.ts';
 import { encodeMessage } from './zmtp-frames.ts';
 
 /** As long as a routing id may be [RFC 23]. */
@@ -15,37 +14,18 @@ const ANSWER_FORM: AnswerForm<RoutingEnvelope> = {
   isOrdered: true,
 };
 
-/** Answers the requests of one connection: side by side, but the answers leave in order. */
-export class ZeromqRequestSession implements ZeromqSession {
-  readonly #connection: StreamConnection;
-  readonly #queue: RequestQueue<RoutingEnvelope>;
-
-  constructor(connection: StreamConnection, service: RequestService) {
-    this.#connection = connection;
-    this.#queue = new RequestQueue(connection, service, ANSWER_FORM);
-  }
-
-  onMessage(frames: readonly Uint8Array[]): void {
-    const request = splitRequest(frames);
-    if (request === undefined) this.#connection.refuse('bad-request');
-    else this.#queue.take(request.envelope, request.body);
-  }
-
-  onSubscription(): void {
-    // The decoder lets no ROUTER peer subscribe.
-  }
-
-  onWritten(): void {
-    this.#queue.onWritten();
-  }
-
-  onClosed(): void {
-    this.#queue.onClosed();
-  }
-
-  finish(): void {
-    this.#queue.finish();
-  }
+/** Answers the requests of a connection: side by side, but the answers leave in order. */
+export function requestHandlers(
+  service: RequestService,
+): ZeromqHandlers<RequestQueue<RoutingEnvelope>> {
+  return {
+    openSession: (connection) => new RequestQueue(connection, service, ANSWER_FORM),
+    onMessage: (frames, queue, connection) => {
+      const request = splitRequest(frames);
+      if (request === undefined) connection.refuse('bad-request');
+      else queue.take(request.envelope, request.body);
+    },
+  };
 }
 
 /** `undefined` for what is no request: no empty frame, or not exactly one frame behind it. */

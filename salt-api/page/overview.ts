@@ -1,9 +1,11 @@
 /** What a user may see of a master on the status page. */
 
 import type { Explanation } from '#acl';
-import type { Denial, JobProgress, KeyInfo, MasterStatus, UserApi } from '#master';
+import type { Denial, KeyInfo, MasterApi, MasterStatus, UserApi } from '#master';
 import type { ServedMaster } from '../context.ts';
 import type { MinionSince, RateSeries, StatusHistory } from './status-history.ts';
+
+type JobProgress = Awaited<ReturnType<MasterApi['jobs']['active']>>[number];
 
 /** What is absent is what they may not see. */
 export interface Overview {

@@ -1,10 +1,12 @@
 /** The sections of the status page, each of which can be sent anew. */
 
 import { createHash } from 'node:crypto';
-import type { Denial, JobProgress, KeyInfo } from '#master';
+import type { Denial, KeyInfo, MasterApi } from '#master';
 import { type Html, html } from './html.ts';
 import { memoizeByObject, type Overview } from './overview.ts';
 import type { MinionSince } from './status-history.ts';
+
+type JobProgress = Awaited<ReturnType<MasterApi['jobs']['active']>>[number];
 
 const chartWidth = 160;
 const chartHeight = 32;

@@ -1,7 +1,7 @@
 /** `POST /keys`: creates a key pair and accepts it for a new minion. */
 
 import type { FastifyRequest } from 'fastify';
-import type { CreatedKey } from '#master';
+import type { MasterApi } from '#master';
 import { type ApiContext, bodyOf } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import type { Lowstate } from '../lowstate.ts';
@@ -10,6 +10,8 @@ import { loginForms } from './login.ts';
 import { identifyCaller } from './root.ts';
 import type { RouteMethod } from './route.ts';
 import { newKeysSchema } from './schemas.ts';
+
+type CreatedKey = NonNullable<Awaited<ReturnType<MasterApi['keys']['create']>>>;
 
 /** Whose it is stands in the body, as for `/run`; where nothing is made, the files are empty. */
 export function newKeysMethod(context: ApiContext): RouteMethod {

@@ -2,7 +2,7 @@ import { type BigIntStats, constants } from 'node:fs';
 import { open, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { HashType } from '#config';
-import type { FileStat, FoundFile } from '#master';
+import type { FoundFile } from '#master';
 import { codeOf, createBoundedMap, hashFile, Semaphore } from '#runtime';
 
 /** Digests that are kept; each is some 200 bytes. */
@@ -118,7 +118,7 @@ async function readPart(file: string, offset: number, length: number): Promise<U
   }
 }
 
-function describe(stats: BigIntStats): FileStat {
+function describe(stats: BigIntStats): FoundFile['stat'] {
   return {
     mode: Number(stats.mode),
     inode: Number(stats.ino),

@@ -3,16 +3,9 @@
  * [salt/fileserver/__init__.py].
  */
 
-import {
-  type FileLists,
-  type FileServerBackend,
-  type FoundFile,
-  noFiles,
-  type RequestedFile,
-  requestedFile,
-  saltenvName,
-} from '#master';
+import { type FileLists, type FileServerBackend, type FoundFile, noFiles } from '#master';
 import type { WireValue } from '#minion-protocol';
+import { type RequestedFile, requestedFile, saltenvName } from './requested-file.ts';
 
 /** A file, and where it was found. */
 export interface ServedFile {

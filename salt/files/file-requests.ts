@@ -12,19 +12,20 @@ import {
   anyLoad,
   defineRequestType,
   type FileMeter,
-  type FileStat,
-  type PolicyGate,
+  type FoundFile,
+  type MasterContext,
+  type OpenExtension,
   type Reply,
-  type RequestCounters,
-  type RequestType,
-  type RequestTypes,
   send,
+  type Users,
   type VerifiedRequest,
 } from '#master';
 import { packFileChunk, type WireMap, type WireValue } from '#minion-protocol';
 import type { FileServer, ServedFile } from '../file-trees/file-server.ts';
 import { type ListKind, PackedLists } from '../file-trees/packed-lists.ts';
 import { type PushedFiles, pushedPath } from './pushed-files.ts';
+
+type RequestType = NonNullable<OpenExtension['requests']>[string];
 
 export interface FileRequestOptions {
   readonly server: FileServer;
@@ -33,8 +34,8 @@ export interface FileRequestOptions {
   readonly hashType: HashType;
   /** `file_buffer_size`: bytes of a file in one reply. */
   readonly bufferBytes: number;
-  readonly gate: PolicyGate;
-  readonly counters: RequestCounters;
+  readonly gate: Users['gate'];
+  readonly counters: MasterContext['counters'];
   readonly log: Logger;
 }
 
@@ -53,7 +54,7 @@ function fileRequest(
   });
 }
 
-export function fileRequests(options: FileRequestOptions): RequestTypes {
+export function fileRequests(options: FileRequestOptions): NonNullable<OpenExtension['requests']> {
   const { server, meter } = options;
   const find = ({ load }: VerifiedRequest): Promise<ServedFile | undefined> =>
     server.find(load.path, load.saltenv);
@@ -131,7 +132,7 @@ async function hashOf(found: ServedFile | undefined, type: HashType): Promise<Wi
 }
 
 /** In the order of Python's `os.stat_result`. */
-function statList(stat: FileStat): number[] {
+function statList(stat: FoundFile['stat']): number[] {
   return [
     stat.mode,
     stat.inode,

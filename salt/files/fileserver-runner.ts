@@ -1,17 +1,10 @@
 /** The `fileserver` runner [salt/runners/fileserver.py]. */
 
-import {
-  type FileLists,
-  type FunctionTable,
-  flag,
-  type MasterFunction,
-  masterFunction,
-  names,
-  optional,
-  text,
-} from '#master';
+import type { FileLists, MasterFunction } from '#master';
 import type { WireValue } from '#minion-protocol';
 import type { FileServer } from '../file-trees/file-server.ts';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { flag, names, optional, text } from '../functions/parameters.ts';
 
 export interface FileserverRunnerDeps {
   readonly fileServer: FileServer;

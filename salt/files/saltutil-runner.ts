@@ -5,16 +5,11 @@
  */
 
 import type { Logger } from 'pino';
-import {
-  type FunctionTable,
-  ignored,
-  type MasterFunction,
-  masterFunction,
-  names,
-  optional,
-} from '#master';
+import type { MasterFunction } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import type { FileServer } from '../file-trees/file-server.ts';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { ignored, names, optional } from '../functions/parameters.ts';
 
 interface SaltutilRunnerDeps {
   readonly fileServer: FileServer;

@@ -1,14 +1,9 @@
-import {
-  everyone,
-  MasterError,
-  type PolicyGate,
-  type TargetReach,
-  type TargetRequest,
-  type TargetResolver,
-} from '#master';
+import { everyone, type Jobs, MasterError, type TargetRequest, type Users } from '#master';
 import { unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
 import { readMineEntry } from './mine-entry.ts';
 import type { MineStore } from './mine-store.ts';
+
+type TargetReach = Parameters<Jobs['targets']['resolveWithin']>[1];
 
 /** Functions that one request may ask for. */
 const maxFunctions = 100;
@@ -23,8 +18,8 @@ export interface MineQuery {
 
 export interface MineReaderOptions {
   readonly mine: MineStore;
-  readonly targets: Pick<TargetResolver, 'resolveWithin' | 'entitles' | 'matches'>;
-  readonly gate: PolicyGate;
+  readonly targets: Pick<Jobs['targets'], 'resolveWithin' | 'entitles' | 'matches'>;
+  readonly gate: Users['gate'];
   /** `mine_trusts_grains` */
   readonly trustsGrains: boolean;
   /** `mine_reply_bytes` */

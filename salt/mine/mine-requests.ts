@@ -3,9 +3,9 @@
 import {
   anyLoad,
   defineRequestType,
+  type MasterContext,
+  type OpenExtension,
   type ProvenRequest,
-  type RequestCounters,
-  type RequestTypes,
   requestDigest,
   send,
   type TargetRequest,
@@ -17,10 +17,10 @@ import type { MineStore } from './mine-store.ts';
 export interface MineRequestOptions {
   readonly mine: MineStore;
   readonly reader: MineReader;
-  readonly counters: RequestCounters;
+  readonly counters: MasterContext['counters'];
 }
 
-export function mineRequests(options: MineRequestOptions): RequestTypes {
+export function mineRequests(options: MineRequestOptions): NonNullable<OpenExtension['requests']> {
   const { mine, counters } = options;
   return {
     _mine: defineRequestType({

@@ -1,16 +1,8 @@
 /** The `mine` runner [salt/runners/mine.py]. */
 
-import {
-  anything,
-  type FunctionTable,
-  flag,
-  MasterError,
-  masterFunction,
-  optional,
-  required,
-  target,
-  text,
-} from '#master';
+import { MasterError } from '#master';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { anything, flag, optional, required, target, text } from '../functions/parameters.ts';
 import { askMinions, type MinionCalls } from '../minion-calls.ts';
 import type { MineReader } from './mine-reader.ts';
 

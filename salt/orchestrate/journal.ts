@@ -2,16 +2,9 @@
 
 import type { Logger } from 'pino';
 import Type from 'typebox';
-import {
-  type AuditRequester,
-  followRows,
-  HeldRows,
-  type Hold,
-  type MasterContext,
-  MasterError,
-} from '#master';
+import { type AuditRequester, followRows, type MasterContext, MasterError } from '#master';
 import { localField, unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
-import { defineRow, type Key, type RowOf, StoreError, Texts } from '#store';
+import { defineRow, HeldRows, type Hold, type Key, type RowOf, StoreError, Texts } from '#store';
 import type { Outcome } from './state-result.ts';
 
 /** A call of `state.orchestrate`, as it was asked for. */

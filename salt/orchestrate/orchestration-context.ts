@@ -1,13 +1,13 @@
-import type { AuditRequester, BusApi, EventBus, FunctionCaller, InProcessJobsApi } from '#master';
+import type { AuditRequester, Events, Functions, InProcessApi } from '#master';
 import type { WireMap } from '#minion-protocol';
 
 /** The parts of the master that states act by. */
 export interface OrchestrationDeps {
-  readonly jobs: Pick<InProcessJobsApi, 'run' | 'batch' | 'follow'>;
-  readonly runners: Pick<FunctionCaller, 'run' | 'start' | 'declares'>;
-  readonly wheel: Pick<FunctionCaller, 'run' | 'declares'>;
-  readonly bus: Pick<EventBus, 'fire'>;
-  readonly events: Pick<BusApi, 'position' | 'subscribe'>;
+  readonly jobs: Pick<InProcessApi['jobs'], 'run' | 'batch' | 'follow'>;
+  readonly runners: Pick<Functions['runners'], 'run' | 'start' | 'declares'>;
+  readonly wheel: Pick<Functions['runners'], 'run' | 'declares'>;
+  readonly bus: Pick<Events['bus'], 'fire'>;
+  readonly events: Pick<Events['api'], 'position' | 'subscribe'>;
   /** Milliseconds since 1970. */
   readonly now: () => number;
 }

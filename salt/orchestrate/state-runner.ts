@@ -1,19 +1,17 @@
 /** The `state` runner: orchestrations [salt/runners/state.py]. */
 
+import { MasterError, type MasterFunction } from '#master';
+import { isWireMap, type WireValue } from '#minion-protocol';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import {
   anything,
-  type FunctionTable,
   flag,
   ignored,
-  MasterError,
-  type MasterFunction,
-  masterFunction,
   names,
   optional,
   required,
   text,
-} from '#master';
-import { isWireMap, type WireValue } from '#minion-protocol';
+} from '../functions/parameters.ts';
 import { isPillarMap, type PillarMap } from '../render/pillar-data.ts';
 import { fromWire } from '../render/pillar-wire.ts';
 import type { OrchestrationRequest, Orchestrator } from './orchestrator.ts';

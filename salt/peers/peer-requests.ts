@@ -3,10 +3,10 @@
 import {
   anyLoad,
   defineRequestType,
+  type MasterContext,
+  type OpenExtension,
   type ProvenRequest,
   type Reply,
-  type RequestCounters,
-  type RequestTypes,
   requestDigest,
   send,
 } from '#master';
@@ -17,7 +17,7 @@ import type { PeerPublisher, PeerRunner } from './peers.ts';
 export interface PeerRequestOptions {
   readonly publisher: PeerPublisher;
   readonly runner: PeerRunner;
-  readonly counters: RequestCounters;
+  readonly counters: MasterContext['counters'];
 }
 
 /**
@@ -26,7 +26,11 @@ export interface PeerRequestOptions {
  */
 const maxWaiting = 16;
 
-export function peerRequests({ publisher, runner, counters }: PeerRequestOptions): RequestTypes {
+export function peerRequests({
+  publisher,
+  runner,
+  counters,
+}: PeerRequestOptions): NonNullable<OpenExtension['requests']> {
   const waiting = new InFlight<WireValue>(maxWaiting);
   const wait = async (
     request: ProvenRequest,

@@ -9,24 +9,21 @@ import {
   callOf,
   checkArguments,
   type FunctionArguments,
-  type FunctionCaller,
-  type JobCache,
-  type JobDispatcher,
+  type Functions,
   type JobOrigin,
   type JobReturn,
+  type Jobs,
   joinKeywords,
+  type MasterContext,
   MasterError,
   minionActor,
-  type PolicyGate,
   type PublishRequest,
-  type RequestCounters,
   type RunDeps,
   returnerOf,
   runJob,
   separateKeywords,
-  type TargetReach,
   type TargetRequest,
-  type TargetResolver,
+  type Users,
 } from '#master';
 import {
   isFunctionName,
@@ -35,6 +32,8 @@ import {
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
+
+type TargetReach = Parameters<Jobs['targets']['resolveWithin']>[1];
 
 /** Functions that one job may have. */
 const maxFunctions = 100;
@@ -137,11 +136,11 @@ function textsOf(value: WireValue | undefined): string[] {
 }
 
 export interface PeerPublisherOptions extends RunDeps {
-  readonly dispatcher: JobDispatcher;
-  readonly cache: JobCache;
-  readonly targets: Pick<TargetResolver, 'resolveWithin'>;
-  readonly gate: PolicyGate;
-  readonly counters: RequestCounters;
+  readonly dispatcher: Jobs['dispatcher'];
+  readonly cache: Jobs['cache'];
+  readonly targets: Pick<Jobs['targets'], 'resolveWithin'>;
+  readonly gate: Users['gate'];
+  readonly counters: MasterContext['counters'];
   readonly reader: WordReader;
   readonly log: Logger;
 }
@@ -304,12 +303,12 @@ function fullReturn(jid: string, result: JobReturn): WireMap {
 }
 
 export interface PeerRunnerOptions {
-  readonly runners: FunctionCaller;
+  readonly runners: Functions['runners'];
   /** Those of extensions. */
   readonly minionRunners: Contributions['minionRunners'];
-  readonly cache: JobCache;
-  readonly gate: PolicyGate;
-  readonly counters: RequestCounters;
+  readonly cache: Jobs['cache'];
+  readonly gate: Users['gate'];
+  readonly counters: MasterContext['counters'];
   readonly reader: WordReader;
   readonly log: Logger;
 }

@@ -1,7 +1,7 @@
 /** External pillar from a web service. */
 
 import { pillarAddressProblem } from '#config';
-import { type ExtPillar, MasterError, type PillarTextFormat } from '#master';
+import { type ExtPillar, MasterError } from '#master';
 import { readAtOnce, readPillarText, type TextReader } from './pillar-text.ts';
 
 /** A service that answers with a minion's pillar. */
@@ -11,7 +11,7 @@ export interface ExtPillarHttpOptions {
   /** The hosts that may be asked, as in the address, with the port if it is named there. */
   readonly hosts: readonly string[];
   /** Default `json`. */
-  readonly format?: PillarTextFormat;
+  readonly format?: 'json' | 'yaml';
   /** Sent with each request, for instance `authorization`. Default: none. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Milliseconds for the whole answer. Default 10,000. */

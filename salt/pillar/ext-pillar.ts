@@ -1,7 +1,7 @@
 /** Pillar from elsewhere, put over that of the files in the order in which it is listed. */
 
 import type { Logger } from 'pino';
-import type { ExtPillar, PillarRequest } from '#master';
+import { type ExtPillar, MasterError, type PillarRequest } from '#master';
 import type { FactMap } from '#minion-protocol';
 import type { PlainData } from '#template';
 import { type MergeOptions, mergePillar } from '../render/merge-pillar.ts';
@@ -110,6 +110,10 @@ async function askAll({ sources, log }: ExtPillarDeps, request: PillarRequest): 
       try {
         return await ('answer' in source ? source : layerOf(source)).answer(request);
       } catch (err) {
+        if (err instanceof MasterError && err.code === 'ERR_NOT_SERVED') {
+          errors.push(err.message);
+          return undefined;
+        }
         log.error({ minion: request.id, source: source.name, err }, 'external pillar failed');
         errors.push(`Failed to load ext_pillar ${source.name}. Please see master log for details.`);
         return undefined;

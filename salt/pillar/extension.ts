@@ -4,7 +4,7 @@ import { gitPillarRemotesOf } from '#config';
 import {
   type ExtensionHost,
   type ExtPillar,
-  type FactsOfMinion,
+  type Jobs,
   logOf,
   masterServices,
   type OpenExtension,
@@ -18,6 +18,8 @@ import { openPillarSource } from './pillar.ts';
 import { createPillarApi } from './pillar-api.ts';
 import { pillarRequest } from './pillar-request.ts';
 import { pillarRunner } from './pillar-runner.ts';
+
+type FactsOfMinion = Parameters<Jobs['facts']['keep']>[0][number];
 
 /** Pillar that a program gives. */
 export interface PillarOptions {

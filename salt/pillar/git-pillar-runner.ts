@@ -1,6 +1,8 @@
 /** The `git_pillar` runner [salt/runners/git_pillar.py]. */
 
-import { type FunctionTable, MasterError, masterFunction, optional, text } from '#master';
+import { MasterError } from '#master';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { optional, text } from '../functions/parameters.ts';
 import type { GitPillarUpdater } from './git-pillar.ts';
 
 interface GitPillarRunnerDeps {

@@ -1,6 +1,6 @@
 /** The interface `pillar`. */
 
-import type { KnownFacts, PillarApi, PillarRequest } from '#master';
+import type { Jobs, MasterApi, PillarRequest } from '#master';
 import type { FactMap, WireMap } from '#minion-protocol';
 import type { PillarSource } from '../render/pillar-source.ts';
 import { compiledOf, valueAt } from './pillar.ts';
@@ -8,10 +8,10 @@ import { differences, originsOf } from './pillar-origins.ts';
 
 export interface PillarApiDeps {
   readonly pillar: PillarSource;
-  readonly facts: KnownFacts;
+  readonly facts: Jobs['facts'];
 }
 
-export function createPillarApi({ pillar, facts }: PillarApiDeps): PillarApi {
+export function createPillarApi({ pillar, facts }: PillarApiDeps): MasterApi['pillar'] {
   return {
     show: async (question) => (await pillar.provide(pillarRequestOf(facts, question))).pillar,
     explain: async ({ key = '', ...question }) => {
@@ -41,7 +41,7 @@ interface Asked {
  * @param more put over them
  */
 export function pillarRequestOf(
-  facts: KnownFacts,
+  facts: Jobs['facts'],
   { minion: id, saltenv, pillarenv }: Asked,
   more: WireMap = {},
 ): PillarRequest {

@@ -5,11 +5,12 @@
 
 import { LRUCache } from 'lru-cache';
 import Type from 'typebox';
-import type { Seal } from '#master';
+import type { Auth } from '#master';
 import {
   type FactMap,
   type PayloadLimits,
   packLocal,
+  unpackExact,
   unpackLocal,
   type WireMap,
 } from '#minion-protocol';
@@ -148,7 +149,7 @@ const prefix: Key = ['pillar-cache'];
 
 export interface PersistentPillarCacheOptions {
   readonly store: Store;
-  readonly seal: Seal;
+  readonly seal: Auth['seal'];
   /** Whether an id has a key in any state; what there is of others is forgotten. */
   readonly hasKey: (id: string) => boolean;
   /** Of all records together. Default 256 MiB. */
@@ -163,7 +164,7 @@ export interface PersistentPillarCacheOptions {
  */
 export class PersistentPillarCache {
   readonly #store: Store;
-  readonly #seal: Seal;
+  readonly #seal: Auth['seal'];
   readonly #maxBytes: number;
   readonly #maxRecordBytes: number;
   /** Bytes by id, those put there longest ago first. */
@@ -383,5 +384,5 @@ function isFor(entry: KeptPillar, { saltenv, pillarenv, lower, rules }: PillarKe
 }
 
 function unpack(bytes: Uint8Array): FactMap {
-  return unpackLocal(bytes, keptLimits) as FactMap; // it was packed as one, above
+  return unpackExact(bytes, keptLimits) as FactMap; // it was packed as one, above
 }

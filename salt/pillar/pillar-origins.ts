@@ -1,11 +1,13 @@
 /** Origins of pillar values, and differences between two pillars. */
 
 import { isDeepStrictEqual } from 'node:util';
-import type { PillarDifference, PillarOrigin } from '#master';
+import type { PillarDifference, PillarExplanation } from '#master';
 import { isWireMap, type WireValue } from '#minion-protocol';
 import type { PillarLayer } from '../render/pillar-source.ts';
 import { toWire } from '../render/pillar-wire.ts';
 import { valueAt } from './pillar.ts';
+
+type PillarOrigin = PillarExplanation['files'][number];
 
 /** Where a value comes from. */
 export interface PillarOrigins {

@@ -1,15 +1,19 @@
 import type { Logger } from 'pino';
 import {
   defineRequestType,
-  type FactsOfMinion,
-  type PolicyGate,
+  type Jobs,
+  type MasterContext,
+  type OpenExtension,
   type Reply,
-  type RequestCounters,
-  type RequestType,
+  type Users,
 } from '#master';
 import { parsePillarLoad } from '#minion-protocol';
 import { type MergeOptions, mergeOverride } from '../render/merge-pillar.ts';
 import type { PillarSource } from '../render/pillar-source.ts';
+
+type RequestType = NonNullable<OpenExtension['requests']>[string];
+
+type FactsOfMinion = Parameters<Jobs['facts']['keep']>[0][number];
 
 /** Options of the `_pillar` request. */
 export interface PillarRequestOptions {
@@ -19,8 +23,8 @@ export interface PillarRequestOptions {
   readonly merge: MergeOptions;
   /** Stores the facts of the request and its reply, for targets (`minion_data_cache`). */
   readonly keepFacts: (facts: FactsOfMinion) => Promise<void>;
-  readonly gate: PolicyGate;
-  readonly counters: RequestCounters;
+  readonly gate: Users['gate'];
+  readonly counters: MasterContext['counters'];
   readonly log: Logger;
 }
 

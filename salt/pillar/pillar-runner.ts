@@ -1,20 +1,15 @@
 /** The `pillar` runner [salt/runners/pillar.py]. */
 
-import {
-  type FunctionTable,
-  type KnownFacts,
-  masterFunction,
-  optional,
-  required,
-  text,
-} from '#master';
+import type { Jobs } from '#master';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { optional, required, text } from '../functions/parameters.ts';
 import type { PillarSource } from '../render/pillar-source.ts';
 import { compiledOf } from './pillar.ts';
 import { pillarRequestOf } from './pillar-api.ts';
 
 interface PillarRunnerDeps {
   readonly pillar: PillarSource;
-  readonly facts: KnownFacts;
+  readonly facts: Jobs['facts'];
 }
 
 export function pillarRunner({ pillar, facts }: PillarRunnerDeps): FunctionTable {

@@ -1,6 +1,6 @@
 /** Reads the answer of an external pillar as data. */
 
-import { MasterError, type PillarTextFormat } from '#master';
+import { MasterError } from '#master';
 import type { FactMap } from '#minion-protocol';
 import { isPillarMap } from '../render/pillar-data.ts';
 import { toWirePillar } from '../render/pillar-wire.ts';
@@ -16,7 +16,7 @@ export const readAtOnce: TextReader = { read: async (task) => readData(task) };
 /** @throws TemplateError; MasterError ERR_PILLAR_FILE for what is no map, ERR_RENDER_GIVEN_UP */
 export async function readPillarText(
   bytes: Uint8Array,
-  format: PillarTextFormat,
+  format: 'json' | 'yaml',
   reader: TextReader,
 ): Promise<FactMap> {
   const text = new TextDecoder().decode(bytes);

@@ -80,9 +80,11 @@ export async function openPillarSource(
   const reader = new ParsedFileCache(rendering);
   const configured = withExtPillar(base, {
     ...merge,
-    sources: await openExtPillars(fixed.extPillar, reader, (entry) =>
-      openGitEntry(entry, deps, { log, now: context.now, rendering }),
-    ),
+    sources: await openExtPillars(fixed.extPillar, {
+      reader,
+      openGit: (entry) => openGitEntry(entry, deps, { log, now: context.now, rendering }),
+      leftOut: fixed.leftOutExtPillar,
+    }),
     areFirst: fixed.extPillarFirst,
   });
   const whole = withAddedPillar(configured, { ...merge, sources: extPillar, added });

@@ -11,7 +11,7 @@ import {
   rulesOf,
   schemaGuarantees,
 } from '#config';
-import type { TargetResolver } from '#master';
+import type { Jobs } from '#master';
 import { TokenBuckets } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { createPlanner, type Planner } from './reaction-planner.ts';
@@ -31,7 +31,7 @@ export interface CompiledReaction {
 /** @throws SyntaxError for a target that cannot be read, which the configuration would not have */
 export function compileReactions(
   config: MasterConfig,
-  targets: Pick<TargetResolver, 'compileRight'>,
+  targets: Pick<Jobs['targets'], 'compileRight'>,
   planSls: (reference: string) => Planner,
 ): CompiledReaction[] {
   const rules = rulesOf(config);

@@ -1,12 +1,12 @@
 /** Passes the events of the master itself to reactions. */
 
-import { type EventBus, jidOf, MasterError } from '#master';
+import { type Events, jidOf, MasterError } from '#master';
 import { StoreError } from '#store';
 import type { ReactionIntake } from './reaction-intake.ts';
 import type { ReactionReports } from './reaction-reports.ts';
 
 interface OwnEventDeps {
-  readonly bus: EventBus;
+  readonly bus: Events['bus'];
   readonly intake: ReactionIntake;
   readonly reports: ReactionReports;
   readonly closing: AbortSignal;

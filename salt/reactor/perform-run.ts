@@ -4,14 +4,13 @@ import { type Decision, decide, isUnlimited, type Policy, type Reach, reachOf } 
 import { serviceOf } from '#config';
 import {
   callOf,
-  type FunctionCaller,
-  type InProcessJobsApi,
+  type Functions,
+  type InProcessApi,
   isFailureCode,
-  type JobDispatcher,
+  type Jobs,
   MasterError,
-  type NamedCommands,
+  type OpenExtension,
   type ReactionResult,
-  type TargetResolver,
 } from '#master';
 import { inTime } from '#runtime';
 import type { MastersCall, PlannedCall, TargetedCall } from './reaction-planner.ts';
@@ -21,13 +20,13 @@ import type { OpenRun } from './reaction-queue.ts';
 export interface ReactionCalls {
   /** In force. */
   readonly policy: { readonly current: Policy };
-  readonly targets: Pick<TargetResolver, 'resolve' | 'resolveWithin'>;
-  readonly jobs: Pick<InProcessJobsApi, 'run'>;
-  readonly dispatcher: Pick<JobDispatcher, 'republish'>;
-  readonly runners: Pick<FunctionCaller, 'run'>;
-  readonly wheel: Pick<FunctionCaller, 'run'>;
+  readonly targets: Pick<Jobs['targets'], 'resolve' | 'resolveWithin'>;
+  readonly jobs: Pick<InProcessApi['jobs'], 'run'>;
+  readonly dispatcher: Pick<Jobs['dispatcher'], 'republish'>;
+  readonly runners: Pick<Functions['runners'], 'run'>;
+  readonly wheel: Pick<Functions['runners'], 'run'>;
   /** `undefined`: no extension has any. */
-  readonly commands: () => NamedCommands | undefined;
+  readonly commands: () => NonNullable<OpenExtension['commands']> | undefined;
 }
 
 interface PerformDeps extends ReactionCalls {

@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import Type from 'typebox';
-import { type Cluster, followRows, openRunsPrefix, type ReactionOutcome } from '#master';
+import { type Cluster, followRows, openRunsPrefix, type ReactionResult } from '#master';
 import { packLocal, unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
 import {
   type Change,
@@ -77,7 +77,7 @@ const endedRunRow = defineRow({
     ...runFields,
     /** Milliseconds since 1970. */
     endedAt: Type.Number(),
-    outcome: Type.Unsafe<ReactionOutcome>(
+    outcome: Type.Unsafe<ReactionResult['outcome']>(
       Type.Enum([
         'succeeded',
         'failed',
@@ -87,7 +87,7 @@ const endedRunRow = defineRow({
         'unusable',
         'removed',
         'interrupted',
-      ] satisfies ReactionOutcome[]),
+      ] satisfies ReactionResult['outcome'][]),
     ),
     /** Why, for a person. Absent: the outcome says it. */
     reason: Type.Optional(Type.String()),
@@ -405,7 +405,11 @@ export class ReactionQueue {
   }
 
   /** Ends a run; durable when it resolves. */
-  async end(jid: string, outcome: ReactionOutcome, reason?: string): Promise<EndedRun | undefined> {
+  async end(
+    jid: string,
+    outcome: ReactionResult['outcome'],
+    reason?: string,
+  ): Promise<EndedRun | undefined> {
     const run = this.#open.get(jid);
     if (run === undefined) return undefined;
     const { isSent: _isSent, member: _member, process: _process, ...rest } = run;

@@ -1,13 +1,13 @@
 /** Reports reactions that were not run: counts each, and logs and emits once a burst. */
 
 import type { Logger } from 'pino';
-import { type EventBus, type RequestCounters, tags } from '#master';
+import { type Events, type MasterContext, tags } from '#master';
 import type { WireMap } from '#minion-protocol';
 import { TokenBuckets } from '#runtime';
 
 export interface ReactionReportOptions {
-  readonly bus: EventBus;
-  readonly counters: RequestCounters;
+  readonly bus: Events['bus'];
+  readonly counters: MasterContext['counters'];
   readonly log: Logger;
   readonly now: () => number;
 }

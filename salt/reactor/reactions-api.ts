@@ -1,6 +1,6 @@
 /** The interface `reactions`. */
 
-import { MasterError, type ReactionInfo, type ReactionRun, type ReactionsApi } from '#master';
+import { type MasterApi, MasterError, type ReactionInfo, type ReactionRun } from '#master';
 import type { CompiledReaction } from './compile-reactions.ts';
 import type { EndedRun, OpenRun, ReactionQueue } from './reaction-queue.ts';
 
@@ -9,7 +9,7 @@ interface ReactionsApiDeps {
   readonly queue: ReactionQueue;
 }
 
-export function createReactionsApi({ reactions, queue }: ReactionsApiDeps): ReactionsApi {
+export function createReactionsApi({ reactions, queue }: ReactionsApiDeps): MasterApi['reactions'] {
   const describe = ({ reaction }: CompiledReaction): ReactionInfo => {
     const open = queue.open.filter((run) => run.reaction === reaction.name);
     const sent = open.filter(({ isSent }) => isSent).length;

@@ -8,9 +8,9 @@ import type {
   Events,
   Functions,
   Jobs,
+  MasterApi,
   MasterContext,
-  NamedCommands,
-  ReactionsApi,
+  OpenExtension,
   Users,
 } from '#master';
 import type { FileServer } from '../file-trees/file-server.ts';
@@ -45,7 +45,7 @@ export interface ReactionDeps {
 
 /** The reactions of a master. */
 export interface Reactions {
-  readonly api: ReactionsApi;
+  readonly api: MasterApi['reactions'];
   readonly intake: ReactionIntake;
   /** Begins with what a master before this one left, and with the master's own events. */
   start(): void;
@@ -150,7 +150,7 @@ export interface ReactionCallDeps {
   readonly users: Users;
   readonly functions: Functions;
   /** Returns the named commands of an extension, or `undefined`. */
-  readonly commands: () => NamedCommands | undefined;
+  readonly commands: () => NonNullable<OpenExtension['commands']> | undefined;
 }
 
 /** What reactions can do, by the policy. */

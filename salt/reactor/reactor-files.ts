@@ -1,9 +1,10 @@
 /** Finds Salt's reactor files, on the file server and anywhere on disk [salt/utils/reactor.py ReactWrap]. */
 
 import { expandGlob } from '#config';
-import { type FileServerBackend, noFiles, requestedFile } from '#master';
+import { type FileServerBackend, noFiles } from '#master';
 import { DiskFiles, HiddenDirectories } from '../file-trees/disk-files.ts';
 import type { FileServer } from '../file-trees/file-server.ts';
+import { requestedFile } from '../file-trees/requested-file.ts';
 import { servedFiles } from '../file-trees/served-files.ts';
 import { PillarSources } from '../render/pillar-sources.ts';
 import type { SourceFile } from '../render/source-file.ts';

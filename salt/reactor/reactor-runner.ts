@@ -1,17 +1,14 @@
 /** The `reactor` runner: the option `reactor`, changed in memory [salt/runners/reactor.py]. */
 
 import { type LiveConfig, type ReactorEntry, readReactorEntries } from '#config';
+import { MasterError } from '#master';
+import type { WireMap, WireValue } from '#minion-protocol';
 import {
   type FunctionTable,
-  ignored,
-  MasterError,
   masterFunction,
-  required,
   requireLocalCaller,
-  target,
-  text,
-} from '#master';
-import type { WireMap, WireValue } from '#minion-protocol';
+} from '../functions/define-function.ts';
+import { ignored, required, target, text } from '../functions/parameters.ts';
 
 /** Entries that may be added, and what one may have. */
 const maxAdded = 1000;

@@ -1,6 +1,6 @@
 import { MasterError } from '#master';
-import { JsonError, parseJson } from '#runtime';
-import { type PlainData, TemplateError } from '#template';
+import { exactNumber, JsonError, parseJson, parseJsonNumbers } from '#runtime';
+import { Float, type PlainData, TemplateError } from '#template';
 
 /** What counts as nothing in Python. */
 export function isEmpty(data: PlainData): boolean {
@@ -26,7 +26,7 @@ export function reasonOf(error: unknown): string {
  */
 export function parseJsonData(text: string, name: string): PlainData {
   try {
-    return toData(parseJson(text));
+    return toData(mayHaveFloat.test(text) ? parseJsonNumbers(text, pythonNumber) : parseJson(text));
   } catch (cause) {
     if (!(cause instanceof SyntaxError || cause instanceof JsonError)) throw cause;
     const isBeyondBounds = cause instanceof JsonError && cause.reason !== 'syntax';
@@ -39,10 +39,20 @@ export function parseJsonData(text: string, name: string): PlainData {
   }
 }
 
+/** Matches what may be a float without a fraction; it may also match a part of a string. */
+const mayHaveFloat = /\d(?:\.\d*0|[eE])/;
+
+/** The number of a token, as Python reads it: `1.0` is a float. */
+function pythonNumber(token: string): number | bigint | Float {
+  const number = exactNumber(token);
+  return /[.eE]/.test(token) && Number.isSafeInteger(number) ? new Float(Number(number)) : number;
+}
+
 /** Of keys that are there twice the last one counts, as in Python. */
 function toData(parsed: unknown): PlainData {
   if (typeof parsed === 'number' || typeof parsed === 'bigint') return parsed;
   if (typeof parsed === 'string' || typeof parsed === 'boolean') return parsed;
+  if (parsed instanceof Float) return parsed;
   if (Array.isArray(parsed)) return parsed.map(toData);
   if (typeof parsed !== 'object' || parsed === null) return null;
   return new Map(Object.entries(parsed).map(([key, value]) => [key, toData(value)]));

@@ -4,10 +4,10 @@ import { type FactMap, pythonStr, type WireMap, type WireValue } from '#minion-p
 import { Float, type PlainData } from '#template';
 import { isPillarMap, type PillarMap } from './pillar-data.ts';
 
-/** A float without a fraction is sent as an integer: our MessagePack knows one kind of number. */
+/** The data as a value of the wire. A float without a fraction stays a {@link Float}. */
 export function toWire(data: PlainData): WireValue {
   if (typeof data !== 'object' || data === null) return data;
-  if (data instanceof Float) return data.value;
+  if (data instanceof Float) return Number.isSafeInteger(data.value) ? data : data.value;
   if (data instanceof Uint8Array) return data;
   return isPillarMap(data) ? toWirePillar(data) : listOf(data).map(toWire);
 }
@@ -37,7 +37,7 @@ function listOf(data: PlainData): readonly PlainData[] {
 /** What a minion sent, as pillar data. */
 export function fromWire(value: WireValue): PlainData {
   if (typeof value !== 'object' || value === null) return value;
-  if (value instanceof Uint8Array) return value;
+  if (value instanceof Uint8Array || value instanceof Float) return value;
   if (Array.isArray(value)) return value.map(fromWire);
   if (value instanceof Map) {
     return new Map(Array.from(value, ([key, inner]) => [fromWire(key), fromWire(inner)]));

@@ -2,22 +2,23 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
-  anything,
   type CallContext,
   everyone,
-  type FunctionTable,
   type Jobs,
   type MasterFunction,
-  map,
-  masterFunction,
-  optional,
   type RunRequest,
+} from '#master';
+import { toPythonValue, unboundedStr, type WireMap, type WireValue } from '#minion-protocol';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import {
+  anything,
+  map,
+  optional,
   required,
   seconds,
   target,
   text,
-} from '#master';
-import { toPythonValue, unboundedStr, type WireMap, type WireValue } from '#minion-protocol';
+} from '../functions/parameters.ts';
 import { askMinions } from '../minion-calls.ts';
 import { lineDiffFrom } from './line-diff.ts';
 

@@ -1,15 +1,8 @@
 /** The `auth` runner [salt/runners/auth.py]. */
 
-import {
-  AuthenticationError,
-  type FunctionTable,
-  masterFunction,
-  optional,
-  required,
-  seconds,
-  text,
-  type Users,
-} from '#master';
+import { AuthenticationError, type Users } from '#master';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { optional, required, seconds, text } from '../functions/parameters.ts';
 
 interface AuthRunnerDeps {
   readonly users: Users;

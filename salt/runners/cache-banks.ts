@@ -1,8 +1,8 @@
 /** Values that operators keep in the master by bank and key: `cache.store` and its like [salt/cache/localfs.py]. */
 
-import { refused } from '#master';
 import { packLocal, unpackLocal, type WireValue } from '#minion-protocol';
 import type { Store } from '#store';
+import { refused } from '../functions/define-function.ts';
 import { IndexedEntries, listInTurns } from './indexed-entries.ts';
 
 const root = 'cache-banks';

@@ -1,28 +1,17 @@
 /** The `cache` runner: what is known of minions, and banks of the store [salt/runners/cache.py]. */
 
-import {
-  anything,
-  type FunctionTable,
-  ignored,
-  type KnownFacts,
-  MasterError,
-  type MasterFunction,
-  masterFunction,
-  optional,
-  required,
-  type TargetResolver,
-  target,
-  text,
-} from '#master';
+import { type Jobs, MasterError, type MasterFunction } from '#master';
 import type { FactSource, WireMap, WireValue } from '#minion-protocol';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { anything, ignored, optional, required, target, text } from '../functions/parameters.ts';
 import type { MineStore } from '../mine/mine-store.ts';
 import type { CacheBanks } from './cache-banks.ts';
 
 export interface CacheRunnerDeps {
-  readonly facts: KnownFacts;
+  readonly facts: Jobs['facts'];
   /** Default: minions have no mine, and there are no functions about it. */
   readonly mine: MineStore | undefined;
-  readonly targets: Pick<TargetResolver, 'resolve'>;
+  readonly targets: Pick<Jobs['targets'], 'resolve'>;
   readonly acceptedIds: () => readonly string[];
   /** What is not about minions. */
   readonly banks: CacheBanks;

@@ -1,8 +1,9 @@
 /** The `config` runner [salt/runners/config.py]. */
 
 import { type LiveConfig, saltValues } from '#config';
-import { anything, type FunctionTable, masterFunction, optional, required, text } from '#master';
 import { traverseFacts } from '#minion-protocol';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { anything, optional, required, text } from '../functions/parameters.ts';
 
 export function configRunner({ config }: { readonly config: LiveConfig }): FunctionTable {
   return {

@@ -1,7 +1,9 @@
 /** Jobs in the form of Salt's runners [salt/utils/jid.py, salt/runners/jobs.py]. */
 
-import { type JobRecord, type JobReturn, returnerOf } from '#master';
+import { type JobReturn, type Jobs, returnerOf } from '#master';
 import type { WireMap } from '#minion-protocol';
+
+type JobRecord = NonNullable<Awaited<ReturnType<Jobs['cache']['record']>>>;
 
 /** What is given for a job that is not kept. */
 const unknownJob: WireMap = { Error: 'Cannot contact returner or no job with this jid' };

@@ -1,7 +1,8 @@
 /** The `doc` runner [salt/runners/doc.py]. */
 
-import { type FunctionTable, masterFunction, optional, text } from '#master';
 import { isWireMap, type WireMap } from '#minion-protocol';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { optional, text } from '../functions/parameters.ts';
 import { askMinions, type MinionCalls } from '../minion-calls.ts';
 
 /** What the functions of a kind are for, by name. */

@@ -1,16 +1,10 @@
 /** The `event` runner [salt/runners/event.py]. */
 
-import {
-  type EventBus,
-  type FunctionTable,
-  map,
-  masterFunction,
-  optional,
-  required,
-  text,
-} from '#master';
+import type { Events } from '#master';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { map, optional, required, text } from '../functions/parameters.ts';
 
-export function eventRunner({ bus }: { readonly bus: EventBus }): FunctionTable {
+export function eventRunner({ bus }: { readonly bus: Events['bus'] }): FunctionTable {
   return {
     'event.send': masterFunction({
       summary: 'Fires an event on the master.',

@@ -1,19 +1,7 @@
 /** The `http` runner [salt/runners/http.py, salt/utils/http.py], to listed hosts. */
 
 import { ConfigError, type LiveConfig } from '#config';
-import {
-  anything,
-  type FunctionTable,
-  flag,
-  ignored,
-  MasterError,
-  map,
-  masterFunction,
-  optional,
-  refused,
-  required,
-  text,
-} from '#master';
+import { MasterError } from '#master';
 import { isWireMap, pythonStr, type WireMap, type WireValue } from '#minion-protocol';
 import {
   createDnsResolver,
@@ -27,6 +15,8 @@ import {
   Semaphore,
 } from '#runtime';
 import { TemplateError } from '#template';
+import { type FunctionTable, masterFunction, refused } from '../functions/define-function.ts';
+import { anything, flag, ignored, map, optional, required, text } from '../functions/parameters.ts';
 import { toWire } from '../render/pillar-wire.ts';
 import type { Renderer } from '../render/renderer.ts';
 

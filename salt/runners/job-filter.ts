@@ -1,8 +1,10 @@
 /** Filters of the jobs runner [salt/runners/jobs.py list_jobs]. */
 
-import { type JobRecord, MasterError } from '#master';
+import { type Jobs, MasterError } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import { compileGlob } from '#template/python/fnmatch.ts';
+
+type JobRecord = NonNullable<Awaited<ReturnType<Jobs['cache']['record']>>>;
 
 /** What a job must be like to be listed; all that is given must hold. */
 export interface JobFilter {

@@ -1,29 +1,26 @@
 /** The `jobs` runner [salt/runners/jobs.py]. */
 
+import type { CallContext, JobReturn, Jobs } from '#master';
+import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { type FunctionTable, masterFunction, withOutputter } from '../functions/define-function.ts';
 import {
-  type CallContext,
   count,
-  type FunctionTable,
   flag,
   ignored,
-  type JobCache,
-  type JobRecord,
-  type JobReturn,
   map,
-  masterFunction,
   names,
   optional,
   required,
   text,
-  withOutputter,
-} from '#master';
-import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+} from '../functions/parameters.ts';
 import { askMinions, type MinionCalls } from '../minion-calls.ts';
 import { describeJob, describeJobInFull, startTime } from './describe-job.ts';
 import { type JobFilter, jobTest } from './job-filter.ts';
 
+type JobRecord = NonNullable<Awaited<ReturnType<Jobs['cache']['record']>>>;
+
 export interface JobsRunnerDeps extends MinionCalls {
-  readonly cache: JobCache;
+  readonly cache: Jobs['cache'];
 }
 
 /** Jobs that are looked through at most. */

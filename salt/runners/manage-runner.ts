@@ -2,24 +2,18 @@
 
 import {
   type CallContext,
-  type FunctionTable,
-  flag,
-  type KeysApi,
   literalGlob,
+  type MasterApi,
   type MasterFunction,
-  masterFunction,
-  names,
-  optional,
   type PresentMinion,
-  seconds,
-  target,
-  text,
 } from '#master';
 import type { WireMap } from '#minion-protocol';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { flag, names, optional, seconds, target, text } from '../functions/parameters.ts';
 import { askMinions, type MinionCalls } from '../minion-calls.ts';
 
 export interface ManageRunnerDeps extends MinionCalls {
-  readonly keys: Pick<KeysApi, 'delete'>;
+  readonly keys: Pick<MasterApi['keys'], 'delete'>;
   readonly acceptedIds: () => readonly string[];
   readonly present: () => readonly PresentMinion[];
   /** What `manage.versions` gives for the master. */

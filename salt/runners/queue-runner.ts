@@ -1,28 +1,21 @@
 /** The `queue` runner, in the master's store [salt/runners/queue.py, salt/queues/sqlite_queue.py]. */
 
-import {
-  anything,
-  type CallContext,
-  type EventBus,
-  type FunctionTable,
-  flag,
-  ignored,
-  map,
-  masterFunction,
-  optional,
-  refused,
-  required,
-  requireLocalCaller,
-  text,
-} from '#master';
+import type { CallContext, Events } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import type { Store } from '#store';
+import {
+  type FunctionTable,
+  masterFunction,
+  refused,
+  requireLocalCaller,
+} from '../functions/define-function.ts';
+import { anything, flag, ignored, map, optional, required, text } from '../functions/parameters.ts';
 import { Queues } from './queues.ts';
 
 /** What the queues rest on. */
 export interface QueueRunnerDeps {
   readonly store: Store;
-  readonly bus: EventBus;
+  readonly bus: Events['bus'];
   /** Runs a runner with all rights. */
   readonly run: (fun: string, arg: WireValue[], kwarg: WireMap, by: CallContext) => Promise<void>;
 }

@@ -1,9 +1,9 @@
 /** Queues of values in the master's store, for the `queue` runner. */
 
 import { createHash } from 'node:crypto';
-import { refused } from '#master';
 import { packLocal, unpackLocal, type WireValue } from '#minion-protocol';
 import type { Operation, Store } from '#store';
+import { refused } from '../functions/define-function.ts';
 import { IndexedEntries, listInTurns } from './indexed-entries.ts';
 
 const root = 'runner-queues';

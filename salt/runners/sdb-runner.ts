@@ -3,18 +3,11 @@
 import { randomInt } from 'node:crypto';
 import type { Logger } from 'pino';
 import { type LiveConfig, sdbDrivers } from '#config';
-import {
-  anything,
-  count,
-  type FunctionTable,
-  MasterError,
-  masterFunction,
-  optional,
-  required,
-  text,
-} from '#master';
+import { MasterError } from '#master';
 import { DiskFiles, HiddenDirectories } from '../file-trees/disk-files.ts';
 import { hiddenDirectories } from '../file-trees/open-file-roots.ts';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { anything, count, optional, required, text } from '../functions/parameters.ts';
 import type { Renderer } from '../render/renderer.ts';
 import { EnvironmentDriver, FilesDriver, type SdbDriver } from './sdb-drivers.ts';
 

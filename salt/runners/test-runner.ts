@@ -1,7 +1,8 @@
 /** The `test` runner, for trying clients [salt/runners/test.py]. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type FunctionTable, masterFunction, optional, seconds } from '#master';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { optional, seconds } from '../functions/parameters.ts';
 
 /** Longest sleep, seconds: `rest_timeout` and more. */
 const longest = 3600;

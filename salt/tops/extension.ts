@@ -7,11 +7,12 @@ import {
   logOf,
   masterServices,
   type OpenExtension,
-  type RequestType,
   send,
   type TopsProvider,
 } from '#master';
 import { emptyWireMap, isWireMap } from '#minion-protocol';
+
+type RequestType = NonNullable<OpenExtension['requests']>[string];
 
 /** @param own - the program's provider. Default: the one that another extension contributes */
 export async function openTops(

@@ -1,21 +1,14 @@
 /** The `file_roots` wheel module, read only [salt/wheel/file_roots.py]. */
 
 import type { MasterConfig } from '#config';
-import {
-  type FoundFile,
-  type FunctionTable,
-  MasterError,
-  masterFunction,
-  optional,
-  relativePath,
-  required,
-  text,
-} from '#master';
+import { type FoundFile, MasterError, relativePath } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import { DiskFiles, HiddenDirectories } from '../file-trees/disk-files.ts';
 import { hiddenDirectories } from '../file-trees/open-file-roots.ts';
 import { expandRoot } from '../file-trees/roots.ts';
 import { walkRoots } from '../file-trees/walk-roots.ts';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { optional, required, text } from '../functions/parameters.ts';
 
 interface FileRootsWheelDeps {
   readonly config: Pick<MasterConfig, 'fileRoots' | 'pkiDir' | 'stateDir' | 'cachedir'>;

@@ -1,8 +1,7 @@
 /** The `key` wheel module, with Salt's names of states [salt/wheel/key.py, salt/key.py]. */
 
 import {
-  type FunctionTable,
-  flag,
+  type Auth,
   type InProcessApi,
   KeyError,
   type KeyInfo,
@@ -10,20 +9,16 @@ import {
   type KeyState,
   literalGlob,
   MasterError,
-  map,
-  masterFunction,
-  type OwnKey,
-  optional,
-  required,
-  text,
 } from '#master';
 import { keyFingerprint, type WireMap, type WireValue } from '#minion-protocol';
 import { compileGlob } from '#template/python/fnmatch.ts';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { flag, map, optional, required, text } from '../functions/parameters.ts';
 
 interface KeyWheelDeps {
   readonly keys: InProcessApi['keys'];
   /** The public halves of the master's own keys. */
-  readonly ownKeys: () => readonly OwnKey[];
+  readonly ownKeys: () => readonly Auth['ownKeys'][number][];
 }
 
 /** Salt's names of the states, in its order. */

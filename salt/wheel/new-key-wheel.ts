@@ -1,17 +1,11 @@
 /** Key generation [salt/wheel/key.py]; private keys are returned to the caller only. */
 
-import {
-  type CreatedKey,
-  count,
-  type FunctionTable,
-  flag,
-  type InProcessApi,
-  masterFunction,
-  optional,
-  required,
-  text,
-} from '#master';
+import type { InProcessApi, MasterApi } from '#master';
 import { generateKeyPair, type WireMap } from '#minion-protocol';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { count, flag, optional, required, text } from '../functions/parameters.ts';
+
+type CreatedKey = NonNullable<Awaited<ReturnType<MasterApi['keys']['create']>>>;
 
 interface NewKeyWheelDeps {
   readonly keys: Pick<InProcessApi['keys'], 'create'>;

@@ -1,16 +1,10 @@
 /** The wheel functions that are served. */
 
 import { type LiveConfig, type MasterConfig, saltValues } from '#config';
-import {
-  type Auth,
-  type FunctionTable,
-  type InProcessApi,
-  type Jobs,
-  masterFunction,
-  type OwnKey,
-} from '#master';
+import type { Auth, InProcessApi, Jobs } from '#master';
 import type { WireMap } from '#minion-protocol';
 import { processUser } from '#runtime';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { fileRootsWheel } from './file-roots-wheel.ts';
 import { keyWheel } from './key-wheel.ts';
 import { newKeyWheel } from './new-key-wheel.ts';
@@ -23,7 +17,7 @@ export interface WheelDeps {
 }
 
 export function wheelTable({ config, auth, jobs, keys }: WheelDeps): FunctionTable {
-  const ownKeys = (): readonly OwnKey[] => auth.ownKeys;
+  const ownKeys = (): readonly Auth['ownKeys'][number][] => auth.ownKeys;
   return {
     ...keyWheel({ keys, ownKeys }),
     ...newKeyWheel({ keys }),

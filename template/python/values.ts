@@ -3,6 +3,7 @@
  * `number` while that is exact and a `bigint` beyond; all else has a class here.
  */
 
+import { rawNumber } from '#runtime';
 import { PythonException, typeError } from './exceptions.ts';
 
 /** Any value of a template. */
@@ -53,6 +54,11 @@ export class Float {
 
   constructor(value: number) {
     this.value = value;
+  }
+
+  /** The number with a fraction, so that readers of JSON do not take it for an integer. */
+  toJSON(): unknown {
+    return Number.isSafeInteger(this.value) ? rawNumber(`${this.value}.0`) : this.value;
   }
 }
 

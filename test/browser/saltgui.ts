@@ -1,7 +1,7 @@
 /** SaltGUI as it is published, in a browser: what tests of it have in common. */
 import type { ExecutionContext } from 'ava';
 import type { Page } from 'playwright-core';
-import type { EventsApi } from '#master';
+import type { MasterApi } from '#master';
 import { password } from '../helpers/salt-api.ts';
 import { chromiumPath, type WatchedPage } from './chromium.ts';
 
@@ -90,7 +90,7 @@ export async function checkEvents(
   t: ExecutionContext,
   { page }: WatchedPage,
   { port }: Served,
-  events: Pick<EventsApi, 'fire'>,
+  events: Pick<MasterApi['events'], 'fire'>,
 ): Promise<void> {
   await page.goto(`http://127.0.0.1:${port}/#events`);
   await page.reload();

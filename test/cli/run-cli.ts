@@ -3,18 +3,7 @@ import { type CommandDefaults, saltDefaults } from '#cli/command-defaults.ts';
 import { type CommandContext, StandardInput } from '#cli/context.ts';
 import { createLocalMaster } from '#cli/local-master.ts';
 import { runCommandLine } from '#cli/program.ts';
-import type {
-  EventsApi,
-  FunctionsApi,
-  JobsApi,
-  KeysApi,
-  LoginsApi,
-  MasterApi,
-  MasterStatus,
-  PillarApi,
-  ReactionsApi,
-  StoreApi,
-} from '#master';
+import type { MasterApi, MasterStatus } from '#master';
 
 /** A stream that keeps what is written. */
 export class TextStream extends Writable {
@@ -34,16 +23,16 @@ export class TextStream extends Writable {
 
 /** The parts of a master that a test needs; a command that asks for more fails. */
 export interface FakeMaster {
-  readonly keys?: Partial<KeysApi>;
-  readonly jobs?: Partial<JobsApi>;
-  readonly events?: Partial<EventsApi>;
-  readonly logins?: Partial<LoginsApi>;
+  readonly keys?: Partial<MasterApi['keys']>;
+  readonly jobs?: Partial<MasterApi['jobs']>;
+  readonly events?: Partial<MasterApi['events']>;
+  readonly logins?: Partial<MasterApi['logins']>;
   readonly asUser?: MasterApi['asUser'];
-  readonly reactions?: Partial<ReactionsApi>;
-  readonly pillar?: Partial<PillarApi>;
-  readonly runners?: Partial<FunctionsApi>;
-  readonly wheel?: Partial<FunctionsApi>;
-  readonly store?: Partial<StoreApi>;
+  readonly reactions?: Partial<MasterApi['reactions']>;
+  readonly pillar?: Partial<MasterApi['pillar']>;
+  readonly runners?: Partial<MasterApi['runners']>;
+  readonly wheel?: Partial<MasterApi['runners']>;
+  readonly store?: Partial<MasterApi['store']>;
   readonly status?: () => Promise<MasterStatus>;
 }
 
@@ -78,7 +67,7 @@ function unexpected(): never {
   throw new TypeError('the command called what the test did not foresee');
 }
 
-const noFunctions: FunctionsApi = { run: unexpected, start: unexpected, docs: unexpected };
+const noFunctions: MasterApi['runners'] = { run: unexpected, start: unexpected, docs: unexpected };
 
 function completeApi(master: FakeMaster): MasterApi {
   const { keys, jobs, events, logins, reactions, pillar, runners, wheel, store, status, asUser } =

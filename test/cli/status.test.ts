@@ -9,15 +9,17 @@ import {
   type Denial,
   type EventsRequest,
   type JobReport,
+  type MasterApi,
   MasterError,
   type MasterEvent,
   type MasterStatus,
-  type PillarQuestion,
   type ReactionInfo,
   type ReactionRun,
 } from '#master';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { runCli, streamOf } from './run-cli.ts';
+
+type PillarQuestion = Parameters<MasterApi['pillar']['show']>[0];
 
 const status: MasterStatus = {
   id: 'salt_master',

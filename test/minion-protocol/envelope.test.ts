@@ -5,10 +5,12 @@ import {
   createPrivateKey,
   createPublicKey,
   generateKeyPairSync,
+  type KeyObject,
 } from 'node:crypto';
 import test from 'ava';
 import fc from 'fast-check';
 import {
+  type CrypticleKey,
   generateKeyString,
   openCrypticle,
   openValue,
@@ -28,10 +30,9 @@ import {
   type WireValue,
   wireBytes,
 } from '#minion-protocol/payload.ts';
-import { buildPublication, openPublication } from '#minion-protocol/publication.ts';
+import { openPublication, publicationEnvelope } from '#minion-protocol/publication.ts';
 import { RandomPool } from '#minion-protocol/random-pool.ts';
 import {
-  encodeClearReply,
   encodePrivateReply,
   encodeSendReply,
   openPrivateReply,
@@ -55,6 +56,7 @@ import {
   rsaEncrypt,
   rsaSign,
   rsaVerify,
+  type SigningAlgorithm,
 } from '#minion-protocol/rsa.ts';
 import {
   cleanKeyText,
@@ -1059,7 +1061,7 @@ test('every private reply has a key of its own', (t) => {
 });
 
 test('a reply in the clear is the packed value', (t) => {
-  t.deepEqual(encodeClearReply('bad load'), Buffer.from('a8626164206c6f6164', 'hex'));
+  t.deepEqual(packWire('bad load'), Buffer.from('a8626164206c6f6164', 'hex'));
 });
 
 test('a nonce in the plaintext is not taken for content', (t) => {
@@ -1107,6 +1109,23 @@ for (const vector of cases(vectorFile('publish'), 'cases')) {
     });
     t.deepEqual(ours, bytes);
   });
+}
+
+/** Encrypts, signs and packs a publication. */
+function buildPublication(
+  load: PublicationLoad,
+  options: {
+    readonly key: CrypticleKey;
+    readonly serial: number;
+    readonly masterKey?: KeyObject;
+    readonly sigAlgo?: SigningAlgorithm;
+    readonly random?: Uint8Array;
+  },
+): Buffer {
+  const { key, serial, masterKey, sigAlgo = 'PKCS1v15-SHA1', random } = options;
+  const blob = sealValue(key, { ...load, serial }, random === undefined ? {} : { random });
+  const signature = masterKey && rsaSign(masterKey, blob, sigAlgo);
+  return publicationEnvelope(blob, signature, sigAlgo);
 }
 
 const publicationLoad: PublicationLoad = {

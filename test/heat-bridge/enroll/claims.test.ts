@@ -24,7 +24,7 @@ import {
   verifyTicket,
 } from '#heat-bridge/enroll/tickets.ts';
 import { UsedTickets } from '#heat-bridge/enroll/used-tickets.ts';
-import { AuditBursts, type HeldKey, type KeyLifecycle } from '#master';
+import { AuditBursts, type KeyLifecycle } from '#master';
 import type { KeyPairText } from '#minion-protocol';
 import { KeyedMutex } from '#runtime';
 import { createSaltApi } from '#salt-api';
@@ -38,6 +38,8 @@ import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { startVectorMaster } from '../../helpers/vector-master.ts';
 import { pem } from '../../helpers/vectors.ts';
 import { copyOf, fingerOf, signIn, startStage } from './stage.ts';
+
+type HeldKey = NonNullable<ReturnType<KeyLifecycle['keyOf']>>;
 
 const machine = { id: 'web-1', project: 'p1' };
 

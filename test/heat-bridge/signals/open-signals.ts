@@ -2,9 +2,11 @@
 import type { ExecutionContext } from 'ava';
 import { openSignals } from '#heat-bridge/signals/open-signals.ts';
 import type { SignalsApi } from '#heat-bridge/signals/signals-api.ts';
-import { type AuditEntry, createSilentLogger, type HeldKey, type SharedArea } from '#master';
+import { type AuditEntry, createSilentLogger, type KeyLifecycle, type SharedArea } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import { createMemoryStore } from '#store';
+
+type HeldKey = NonNullable<ReturnType<KeyLifecycle['keyOf']>>;
 
 /** An event that was fired. */
 interface Fired {

@@ -444,7 +444,7 @@ const saltsOwn =
 test("each of Salt's own modules is refused by name, with what to do instead", async (t) => {
   for (const name of saltsOwn.split(' ')) {
     const { config, warnings } = await loadConfig(t, `ext_pillar:\n  - ${name}: [secret]\n`);
-    t.deepEqual(config.extPillar, [], name);
+    t.deepEqual(config.extPillar, [{ module: 'unserved', name }], name);
     const [{ kind, line, message } = { kind: '', line: 0, message: '' }, ...others] = warnings;
     t.deepEqual([kind, line, others], ['not-served', 1, []], name);
     t.true(message.endsWith(`: ext_pillar: ${name} is not served: ${extPillarAdvice(name)}`), name);
@@ -457,7 +457,10 @@ test('a module that nobody has is named too, and the others are asked', async (t
     t,
     'ext_pillar: [{minion_fils: /x}, {hg: [a], minion_files: /srv/a}]\n',
   );
-  t.deepEqual(config.extPillar, read.slice(0, 1));
+  const unserved = (name: string): ExtPillarEntry => ({ module: 'unserved', name });
+  const entries = [unserved('minion_fils'), unserved('hg'), ...read.slice(0, 1)];
+  t.deepEqual(config.extPillar, entries);
+  t.deepEqual(resolveMasterConfig({ extPillar: entries }).extPillar, entries);
   const [first, second] = warnings.map(({ message }) => message);
   t.regex(String(first), /minion_fils is none of the modules that are served/);
   t.regex(String(second), /hg is not served/);

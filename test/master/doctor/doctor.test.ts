@@ -17,7 +17,7 @@ import path from 'node:path';
 import { TLSSocket } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
-import type { ClusterStatus } from '#master';
+import type { MasterStatus } from '#master';
 import { doctorCodes } from '#server/diagnostics/report.ts';
 import { type DiskRoom, runDoctor, type SystemInfo } from '#server/ops.ts';
 import { openEmbeddedStore } from '#store';
@@ -25,6 +25,8 @@ import { openLmdbTables } from '#store/embedded.ts';
 import { encodeKey, packNumber } from '#store/table-store.ts';
 import { rsaPair } from '../../helpers/rsa-keys.ts';
 import { copyOf, runOnce, type Site, start } from './healthy.ts';
+
+type ClusterStatus = NonNullable<MasterStatus['cluster']>;
 
 const hourMs = 3_600_000;
 const plenty: DiskRoom = {

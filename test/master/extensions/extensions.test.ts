@@ -14,7 +14,7 @@ import {
   extensionStream,
   MasterError,
   type MasterExtension,
-  masterFunction,
+  type MasterFunction,
   type OpenExtension,
   type TriggerEvent,
 } from '#master';
@@ -368,7 +368,15 @@ test('an extension or service that is missing ends the start', async (t) => {
   });
 });
 
-const runner = masterFunction({ summary: 'Does nothing.', parameters: {}, call: () => true });
+const runner: MasterFunction = {
+  summary: 'Does nothing.',
+  signature: '',
+  takes: () => false,
+  declares: () => false,
+  isConfidential: false,
+  succeeds: () => true,
+  bind: () => async () => true,
+};
 const answer = defineRequestType({
   kind: 'read',
   needsToken: false,

@@ -12,13 +12,13 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { type FileLists, type FileServerBackend, noFiles } from '#master';
+import { type FileLists, type FileServerBackend, noFiles, relativePath } from '#master';
 import { createMemoryFiles } from '#master/extensions/memory-files.ts';
-import { relativePath, requestedFile } from '#master/extensions/requested-file.ts';
 import { unpackWire, type WireMap, type WireValue } from '#minion-protocol';
 import { FileServer } from '#salt/file-trees/file-server.ts';
 import { TreeFiles } from '#salt/file-trees/gitfs.ts';
 import { PackedLists } from '#salt/file-trees/packed-lists.ts';
+import { requestedFile } from '#salt/file-trees/requested-file.ts';
 import { openRoots, type RootsOptions } from '#salt/file-trees/roots.ts';
 import { PushedFiles } from '#salt/files/pushed-files.ts';
 import { within } from '../../helpers/deadline.ts';

@@ -241,6 +241,28 @@ test('with ext_pillar_first a source that fails is named, and the files are ther
   });
 });
 
+test('a module that is not served leaves an error, unless it is named as left out', async (t) => {
+  const files = path.join(temporaryDirectory(t), 'ext');
+  const extPillar: MasterOptions['extPillar'] = [
+    { module: 'minion_files', directory: files },
+    { module: 'unserved', name: 'cmd_yaml' },
+    { module: 'unserved', name: 'minion_fils' },
+  ];
+  for (const extPillarFirst of [false, true]) {
+    const config = { extPillar, extPillarFirst };
+    const { master } = await startWithExtPillar(t, extPillarTree, config);
+    const { _errors: errors } = Object(await pillarOf(master));
+    t.is(errors.length, 2);
+    t.regex(errors[0], /^ext_pillar: cmd_yaml is not served: nothing runs commands.*left_out_ext/s);
+    t.regex(errors[1], /^ext_pillar: minion_fils is none of the modules that are served/);
+  }
+  const { master } = await startWithExtPillar(t, extPillarTree, {
+    extPillar,
+    leftOutExtPillar: ['cmd_yaml', 'minion_fils'],
+  });
+  t.deepEqual(Object(await pillarOf(master))._errors, undefined);
+});
+
 test('while a large file of one minion is read, others get theirs', async (t) => {
   const lines = Array.from({ length: 6000 }, (_, at) => `k${at}: {a: [1, 2], b: some text}\n`);
   const { master } = await startWithExtPillar(t, {

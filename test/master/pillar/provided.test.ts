@@ -5,10 +5,11 @@ import path from 'node:path';
 import { Writable } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
 import { createLogger } from '#master';
-import type { WireMap, WireValue } from '#minion-protocol';
+import { loadLimits, packWire, unpackWire, type WireMap, type WireValue } from '#minion-protocol';
 import type { OwnPillar, PillarConfig } from '#salt/pillar/own-pillar.ts';
 import { originsOf } from '#salt/pillar/pillar-origins.ts';
 import { mergeOverride } from '#salt/render/merge-pillar.ts';
+import { Float } from '#template';
 import { within } from '../../helpers/deadline.ts';
 import { openTree } from '../../helpers/pillar.ts';
 
@@ -31,6 +32,25 @@ test('a file that changes is in the next pillar', async (t) => {
   t.like(await ask(pillar), { pillar: { a: 1 } });
   writeFileSync(path.join(directory, 'base/a.sls'), 'a: 2\n');
   t.like(await ask(pillar), { pillar: { a: 2 } });
+});
+
+test('floats without a fraction are floats to the minion, from YAML, JSON and templates', async (t) => {
+  const { pillar } = await openTree(t, {
+    'base/top.sls': "base:\n  '*': [a, b]\n",
+    'base/a.sls': 'a: 1.0\nb: {{ {"x": [2.0, 3]} | json }}\nc: {{ 4 / 2 }}\nd: 1\n',
+    'base/b.sls': '#!json\n{"e": 1.0, "f": [1e2, 5, 1.5], "g": {"h": -4.0}, "i": "1.0"}',
+  });
+  const expected: WireMap = {
+    ...{ a: new Float(1), b: { x: [new Float(2), 3] }, c: new Float(2), d: 1 },
+    ...{ e: new Float(1), f: [new Float(100), 5, 1.5], g: { h: new Float(-4) }, i: '1.0' },
+  };
+  // The second one is kept from the first.
+  for (let times = 0; times < 2; times += 1) {
+    const answer = packWire((await ask(pillar)).pillar);
+    const read = unpackWire(answer, { ...loadLimits, keepsFloats: true });
+    t.deepEqual(fromWire(read), fromWire(expected));
+  }
+  t.is(JSON.stringify(new Float(1)), '1.0');
 });
 
 test('an imported file that changes, comes or goes is in the next pillar', async (t) => {
@@ -440,7 +460,7 @@ type Canonical = null | boolean | number | string | readonly Canonical[] | { pai
 function fromSalt(value: Encoded): Canonical {
   if (typeof value !== 'object' || value === null) return value;
   if (isList(value)) return value.map(fromSalt);
-  if ('float' in value) return Number(value.float);
+  if ('float' in value) return floatOf(Number(value.float));
   return sorted(value.map.map(([key, inner]) => [fromSalt(key), fromSalt(inner)]));
 }
 
@@ -448,8 +468,14 @@ function fromWire(value: WireValue): Canonical {
   if (typeof value === 'bigint') return Number(value);
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map(fromWire);
+  if (value instanceof Float) return floatOf(value.value);
   const entries = value instanceof Map ? [...value] : Object.entries(value);
   return sorted(entries.map(([key, inner]) => [fromWire(key), fromWire(inner)]));
+}
+
+/** A float without a fraction is another value than the integer. */
+function floatOf(value: number): Canonical {
+  return Number.isInteger(value) ? `float ${value}` : value;
 }
 
 function isList(value: Encoded): value is readonly Encoded[] {

@@ -1,5 +1,6 @@
 /** Requested paths, normalised before any look-up [WIRE 9.8, THREATS G-03, C-40]. */
 
+import { relativePath } from '#master';
 import type { WireValue } from '#minion-protocol';
 
 /** A file by its place in an environment. */
@@ -8,9 +9,6 @@ export interface RequestedFile {
   readonly path: string;
   readonly saltenv: string;
 }
-
-/** As long as Linux takes a path. */
-const maxPathBytes = 4096;
 
 /**
  * Reads the `path` and `saltenv` of a load: `dir/file`, with `?saltenv=NAME` behind it if it is
@@ -34,14 +32,6 @@ export function requestedFile(
 export function saltenvName(value: WireValue | undefined): string | undefined {
   if (typeof value === 'number') return String(value);
   return typeof value === 'string' && value !== '' ? value : undefined;
-}
-
-/** Normalises; `undefined` for what can be no file below a root. */
-export function relativePath(place: string): string | undefined {
-  if (place.startsWith('/') || place.includes('\0')) return undefined;
-  if (Buffer.byteLength(place) > maxPathBytes) return undefined;
-  const segments = place.split('/').filter((segment) => segment !== '' && segment !== '.');
-  return segments.length === 0 || segments.includes('..') ? undefined : segments.join('/');
 }
 
 function saltenvInQuery(query: string): string | undefined {

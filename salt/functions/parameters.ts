@@ -1,6 +1,7 @@
 /** Parameters of runners and wheel functions: named, typed, with defaults. */
 
-import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { isWireMap, pythonStr, type WireMap, type WireValue } from '#minion-protocol';
+import { Float } from '#template/python/values.ts';
 
 /** One parameter. Its place in the record of parameters is its place among positional ones. */
 export interface Parameter<T> {
@@ -32,6 +33,7 @@ export const text: Kind<string> = {
   expected: 'text',
   parse: (value) => {
     if (typeof value === 'string') return value;
+    if (value instanceof Float) return pythonStr(value);
     return typeof value === 'number' || typeof value === 'bigint' ? String(value) : undefined;
   },
 };
@@ -52,7 +54,10 @@ export const count: Kind<number> = {
 /** Seconds. */
 export const seconds: Kind<number> = {
   expected: 'a number of seconds',
-  parse: (value) => (typeof value === 'number' && value >= 0 ? value : undefined),
+  parse: (given) => {
+    const value = given instanceof Float ? given.value : given;
+    return typeof value === 'number' && value >= 0 ? value : undefined;
+  },
 };
 
 /** Names: a list of texts, or one text with commas. */

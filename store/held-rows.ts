@@ -3,17 +3,9 @@
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import Type from 'typebox';
-import {
-  Bytes,
-  type Change,
-  defineRow,
-  type Entry,
-  fromJson,
-  type Key,
-  type Operation,
-  type RowOf,
-  StoreError,
-} from '#store';
+import { StoreError } from './errors.ts';
+import { Bytes, defineRow, fromJson, type RowOf } from './row-codec.ts';
+import type { Change, Entry, Key, Operation } from './store.ts';
 
 const lookMs = 5000;
 const nobody = '';
