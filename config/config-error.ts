@@ -149,6 +149,8 @@ export interface ConfigWarning extends OptionOrigin {
     | 'narrowed'
     /** Rights of users that are wider than they seem, mean less than in Salt, or cannot be read. */
     | 'rights'
+    /** An entry of `external_auth` by which nobody can log in. */
+    | 'no-login'
     /** The reactor listens for tags that no rule lets anybody emit. */
     | 'unheard'
     /** A value that another option does not let have its effect. */

@@ -111,7 +111,6 @@ export {
   reactorPatterns,
   type SignalPlan,
 } from './signal-plan.ts';
-export { type ConfigSurvey, surveyMasterConfig } from './survey.ts';
 export { type LoadedTenants, loadSaltConfig, loadTenants, type SaltConfig } from './tenants.ts';
 export type { SslOptions, TransportName } from './transport-options.ts';
 export { findUnserved, type UnservedOption } from './unserved-options.ts';

@@ -48,7 +48,8 @@ export interface CheckedConfig extends LoadedConfig {
 
 /** Reads what {@link loadMasterConfig} reads, and reports all mistakes and warnings. */
 export async function checkMasterConfig(directory: string): Promise<CheckedConfig> {
-  const { config, settings, files, warnings, problems } = await readConfigDirectory(directory);
+  const { warnings, ...read } = await readConfigDirectory(directory);
+  const { config, settings } = read;
   const more = [
     ...warnOfUnserved(settings),
     ...warnOfExtPillar(settings),
@@ -62,7 +63,7 @@ export async function checkMasterConfig(directory: string): Promise<CheckedConfi
     ...warnOfReactorTags(config, settings),
     ...warnOfPushedFiles(config, settings),
   ];
-  return { config, settings, files, problems, warnings: [...warnings, ...more] };
+  return { ...read, warnings: [...warnings, ...more] };
 }
 
 /**

@@ -98,7 +98,7 @@ function noDirectory(
 }
 
 /** Looks at what the bridge and the options name as well. */
-async function withNamedFiles(checked: CheckedConfig): Promise<CheckedConfig> {
+export async function withNamedFiles(checked: CheckedConfig): Promise<CheckedConfig> {
   const { config, settings, problems, warnings } = checked;
   const bridge = await checkBridgeOptions(config);
   const certificates = await findUnreadableCertificates(config);

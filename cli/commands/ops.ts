@@ -1,4 +1,4 @@
-import { realpath } from 'node:fs/promises';
+import { chown, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type Command, Option } from 'commander';
 import {
@@ -137,7 +137,10 @@ export function defineMigrate(command: Command, context: CommandContext): void {
     .command('check')
     .description('report what works, what is ignored and what must change; changes nothing')
     .argument('[dir]', 'configuration directory of salt-master', '/etc/salt')
-    .option('--write <file>', 'write the smallest policy to a new file (mode 0600), for master.d')
+    .option(
+      '--write <file>',
+      'write the smallest policy to a new file for master.d, with the readers of the main file',
+    )
     .addOption(
       new Option(
         '--policy <file>',
@@ -159,11 +162,18 @@ async function checkSite(
   if (policy !== undefined) await rejectPathInside(policy, directory);
   const report = await checkMigration(directory);
   if (policy !== undefined) await writeNewFile(policy, policyText(report), 0o644);
-  if (write !== undefined) await writeNewFile(write, policyText(report), 0o600);
+  if (write !== undefined) await writePolicy(write, directory, policyText(report));
   const { stdout, setExitCode } = context;
   if (json) await printJson(stdout, { ...report, policy: policyText(report) });
   else await printLine(stdout, formatMigrationReport(report, write ?? policy));
   if (report.counts.refused > 0) setExitCode(exitCodes.failure);
+}
+
+/** Writes a file of the configuration that the service can read: as it reads the main file. */
+async function writePolicy(file: string, directory: string, text: string): Promise<void> {
+  const main = await stat(path.join(directory, 'master')).catch(() => undefined);
+  await writeNewFile(file, text, 0o600 | ((main?.mode ?? 0) & 0o044));
+  if (main !== undefined && process.getuid?.() === 0) await chown(file, main.uid, main.gid);
 }
 
 /** The directory that is looked at is not written to, not even when somebody asks for it. */

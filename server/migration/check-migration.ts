@@ -3,9 +3,10 @@
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import {
+  type CheckedConfig,
   type ConfigError,
-  type ConfigSurvey,
   type ConfigWarning,
+  checkMasterConfig,
   enginePrefixes,
   findUnserved,
   isServedOption,
@@ -15,7 +16,6 @@ import {
   type Setting,
   type Settings,
   type SignalPlan,
-  surveyMasterConfig,
   textsOf,
   type UnservedOption,
   unservedExtPillars,
@@ -31,6 +31,7 @@ import {
   surveyOwnKeys,
 } from '#master';
 import { isNewMinionId } from '#minion-protocol';
+import { withNamedFiles } from '../check-config.ts';
 import type { MigrationFinding, MigrationOutcome } from './finding.ts';
 import { planReactions, type ReactionPlan } from './reaction-plan.ts';
 import {
@@ -255,8 +256,9 @@ const reactorAdvice: Advice = {
 };
 
 /** Options, and files that cannot be used, in the order in which they were read. */
-function optionFindings({ settings, warnings, problems }: ConfigSurvey): MigrationFinding[] {
-  const refusedOptions = new Set(problems.map(({ key }) => key.split(':')[0]));
+function optionFindings({ settings, warnings, problems }: CheckedConfig): MigrationFinding[] {
+  const lost = warnings.filter(isLost);
+  const refusedOptions = new Set([...problems, ...lost].map(({ key }) => key.split(':')[0]));
   const options = [...settings]
     .filter(([name]) => !refusedOptions.has(name))
     .map(([name, setting]) => optionFinding(name, setting));
@@ -264,7 +266,31 @@ function optionFindings({ settings, warnings, problems }: ConfigSurvey): Migrati
     .filter(({ kind }) => kind === 'missing-file' || kind === 'nothing-included')
     .map(missingFile);
   const narrowed = warnings.filter(({ kind }) => kind === 'narrowed').map(narrowedFinding);
-  return [...problems.map(problemFinding), ...missing, ...options, ...narrowed];
+  return [
+    ...problems.map(problemFinding),
+    ...lost.map(lostFinding),
+    ...missing,
+    ...options,
+    ...narrowed,
+  ];
+}
+
+/** Whether a value that Salt uses has no effect here. Salt does without a missing file too. */
+function isLost({ kind, key }: ConfigWarning): boolean {
+  return kind === 'no-login' || (kind === 'unusable' && !key.startsWith('nodegroups'));
+}
+
+function lostFinding(warning: ConfigWarning): MigrationFinding {
+  const { key, file, line } = warning;
+  return {
+    outcome: 'refused',
+    kind: 'option',
+    name: key,
+    file,
+    line,
+    meaning: `It has no effect. ${withoutPlace(warning)}.`,
+    remedy: 'Change the value to one that is served, or remove it.',
+  };
 }
 
 function missingFile({ file, line, kind }: ConfigWarning): MigrationFinding {
@@ -350,7 +376,7 @@ const order: readonly MigrationOutcome[] = ['refused', 'ignored', 'honoured'];
  * it names. Only reads. What cannot be read is a finding.
  */
 export async function checkMigration(directory: string): Promise<MigrationReport> {
-  const survey = await surveyMasterConfig(directory);
+  const survey = await withNamedFiles(await checkMasterConfig(directory));
   const { config, settings, files } = survey;
   const keys = await surveyKeys(config.pkiDir);
   const reactions = await planReactions(settings);

@@ -663,3 +663,32 @@ test('a tag that somebody listens for is permitted, or is one that needs or gets
   };
   fc.assert(fc.property(fc.array(pattern, { minLength: 1, maxLength: 3 }), tag, check), tries(200));
 });
+
+test('a value that has no effect here is refused, also behind another mistake', async (t) => {
+  const report = await check(
+    site(t, {
+      'etc/master': `gitfs_remotes: [nonsense]
+fileserver_backend: [gitfs]
+renderer: yaml|gpg
+external_auth:
+  ldap: {fred: ['.*']}
+  mysql: {ann: ['.*']}
+auth.ldap.server: ldap
+auth.ldap.anonymous: true
+auth.ldap.filter: uid={{ username }}
+schedule:
+  one: {function: nosuch.fun, seconds: 60}
+`,
+    }),
+  );
+  const refused = report.findings.filter(({ outcome }) => outcome === 'refused');
+  const meanings = refused.map(({ name, meaning }) => `${name} ${meaning}`).join('\n');
+  t.regex(meanings, /^gitfs_remotes The master does not start: .*nonsense/m);
+  t.regex(meanings, /^external_auth:mysql It has no effect\. external_auth: mysql: is not served/m);
+  t.regex(meanings, /^renderer It has no effect\. .*"gpg" is not served/m);
+  t.regex(meanings, /^schedule:one:function It has no effect\. .*there is no runner nosuch\.fun/m);
+  t.notRegex(meanings, /ldap/);
+  t.false(
+    report.findings.some(({ name, outcome }) => name === 'renderer' && outcome !== 'refused'),
+  );
+});
