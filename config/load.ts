@@ -8,12 +8,12 @@ import { warnOfNarrowed } from './narrowed-patterns.ts';
 import { warnOfNodegroups } from './nodegroup-warnings.ts';
 import { type MasterConfig, namesIn } from './options.ts';
 import { ownOptions } from './own-options.ts';
+import { warnOfReactorTags } from './reactor-tags.ts';
 import { readConfigDirectory } from './read-config.ts';
 import { rightsOptions, saltOptions } from './salt-options.ts';
 import { warnOfSchedule } from './schedule.ts';
 import { warnOfSdbProfile } from './sdb-profiles.ts';
 import type { Settings } from './settings.ts';
-import { warnOfReactorTags } from './signal-plan.ts';
 import { findUnserved, unservedNames } from './unserved-options.ts';
 import { warnOfRights } from './user-rights.ts';
 

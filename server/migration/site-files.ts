@@ -383,11 +383,14 @@ async function pythonFiles(directory: string): Promise<string[] | 'unreadable'> 
 
 /** Everything that listens: the reactor, engines, returners of events, Thorium, orchestrations. */
 export async function findListeners(settings: Settings): Promise<Listening[]> {
-  return [
-    ...reactorPatterns(settings),
+  const unserved = [
     ...enginePatterns(settings),
     ...eventReturnPatterns(settings),
     ...(usesThorium(settings) ? await thoriumPatterns(settings) : []),
+  ];
+  return [
+    ...reactorPatterns(settings),
+    ...unserved.map((it) => ({ ...it, isUnserved: true as const })),
     ...(await awaitedPatterns(settings)),
   ];
 }

@@ -278,6 +278,16 @@ test('nodegroups are texts or lists of words', async (t) => {
   t.deepEqual(warnings, []);
 });
 
+test('a letter is a text, as Salt reads it, and no boolean', async (t) => {
+  const master = 'id: y\nnodegroups: {n: Y}\nauto_accept: yes\nopen_mode: off\n';
+  const { config } = await loadMasterConfig(configDirectory(t, { master }));
+  t.deepEqual([config.id, { ...config.nodegroups }], ['y', { n: 'Y' }]);
+  t.deepEqual([config.autoAccept, config.openMode], [true, false]);
+  await t.throwsAsync(loadMasterConfig(configDirectory(t, { master: 'auto_accept: n\n' })), {
+    message: /auto_accept: found a text, expected true or false/,
+  });
+});
+
 test('a nodegroup that contains itself is a warning with the way', async (t) => {
   const master = 'nodegroups:\n  a: N@b or web1\n  b: [N@a]\n';
   const { warnings } = await loadMasterConfig(configDirectory(t, { master }));
