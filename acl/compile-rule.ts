@@ -246,7 +246,7 @@ export interface Request {
   /** `undefined`: its arguments are not known yet. */
   readonly call?: Call;
   /** What it is for, or whose mine it is; `undefined`: not known. */
-  readonly minions?: readonly string[];
+  readonly minions?: readonly string[] | undefined;
   readonly event?: EventResource;
 }
 

@@ -238,18 +238,16 @@ export function requestsOf(question: Exclude<Question, { action: 'return' }>): R
         action,
         text: call.fun,
         call,
-        ...onMinions(minions),
+        minions,
       }));
     }
     case 'command': {
       const { call, minions } = question.resource;
-      return [{ subject, action, text: call.fun, call, ...onMinions(minions) }];
+      return [{ subject, action, text: call.fun, call, minions }];
     }
     case 'mine': {
       const { fun, owner } = question.resource;
-      return [
-        { subject, action, text: fun, ...onMinions(owner === undefined ? undefined : [owner]) },
-      ];
+      return [{ subject, action, text: fun, minions: owner === undefined ? undefined : [owner] }];
     }
     case 'file-send':
       return [{ subject, action, text: question.resource.path }];
@@ -262,10 +260,6 @@ export function requestsOf(question: Exclude<Question, { action: 'return' }>): R
     default:
       return [{ subject, action, text: question.resource.call.fun, call: question.resource.call }];
   }
-}
-
-function onMinions(minions: readonly string[] | undefined): Pick<Request, 'minions'> {
-  return minions === undefined ? {} : { minions };
 }
 
 function firstOf(

@@ -25,7 +25,11 @@ export class RuleIndex {
   add(rule: CompiledRule): void {
     for (const key of rule.resource.keys) {
       if (key.kind === 'any') addTo(this.#rest, rule);
-      else if (key.kind === 'literal') addTo(listIn(this.#literal, key.text), rule);
+      else if (key.kind === 'literal')
+        addTo(
+          valueIn(this.#literal, key.text, () => []),
+          rule,
+        );
       else addTo(this.#leastUsed(key.pieces), rule);
     }
   }
@@ -62,9 +66,8 @@ export class RuleIndex {
   #leastUsed(pieces: readonly string[]): CompiledRule[] {
     const longest = Math.max(...pieces.map((piece) => piece.length));
     const length = Math.min(gramLength, longest);
-    const lists = this.#grams.get(length) ?? new Map<number, CompiledRule[]>();
-    this.#grams.set(length, lists);
-    return listIn(lists, leastUsedGram(pieces, length, lists));
+    const lists = valueIn(this.#grams, length, () => new Map<number, CompiledRule[]>());
+    return valueIn(lists, leastUsedGram(pieces, length, lists), () => []);
   }
 }
 
@@ -111,10 +114,11 @@ function addTo(list: CompiledRule[], rule: CompiledRule): void {
   if (list.at(-1) !== rule) list.push(rule);
 }
 
-function listIn<K>(map: Map<K, CompiledRule[]>, key: K): CompiledRule[] {
+/** The value of a key, which is made if the map has none. */
+export function valueIn<K, V>(map: Map<K, V>, key: K, make: () => V): V {
   const known = map.get(key);
   if (known !== undefined) return known;
-  const list: CompiledRule[] = [];
-  map.set(key, list);
-  return list;
+  const made = make();
+  map.set(key, made);
+  return made;
 }

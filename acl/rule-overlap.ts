@@ -2,6 +2,7 @@
 
 import { kindOfSubject, textsOf } from './compile-rule.ts';
 import type { PolicyRule, TextPattern, TextPatterns } from './rule.ts';
+import { asList } from './rule-patterns.ts';
 
 const selectors = [
   ...(['minion', 'user', 'group', 'eauth', 'project', 'role', 'domain'] as const),
@@ -23,11 +24,7 @@ function patternsMayOverlap(
   right: TextPatterns | undefined,
 ): boolean {
   if (left === undefined || right === undefined) return true;
-  return listOf(left).some((a) => listOf(right).some((b) => mayBothMatch(a, b)));
-}
-
-function listOf(patterns: TextPatterns): readonly TextPattern[] {
-  return typeof patterns === 'string' || 'regex' in patterns ? [patterns] : patterns;
+  return asList(left).some((a) => asList(right).some((b) => mayBothMatch(a, b)));
 }
 
 function mayBothMatch(left: TextPattern, right: TextPattern): boolean {

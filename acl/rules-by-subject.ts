@@ -2,7 +2,7 @@
 
 import type { CompiledRule } from './compile-rule.ts';
 import type { RuleAction } from './rule.ts';
-import { RuleIndex } from './rule-index.ts';
+import { RuleIndex, valueIn } from './rule-index.ts';
 import type { Subject } from './types.ts';
 
 /** Rules of a policy that may concern a subject. */
@@ -35,8 +35,8 @@ export class RulesBySubject {
     for (const compiled of rules) {
       const { rule, subject } = compiled;
       const group: Group = `${subject.kind} ${rule.action} ${rule.effect}`;
-      if (subject.isEveryone) indexOf(this.#ofEveryone, group).add(compiled);
-      else listOf(this.#ofSome, group).push(compiled);
+      if (subject.isEveryone) valueIn(this.#ofEveryone, group, () => new RuleIndex()).add(compiled);
+      else valueIn(this.#ofSome, group, () => []).push(compiled);
     }
   }
 
@@ -105,20 +105,4 @@ function subjectName(subject: Subject): string {
 export function rateLimitKey(subject: Subject): string {
   if (subject.kind !== 'project') return subjectName(subject);
   return `project ${subject.project.id} ${subject.user.id}`;
-}
-
-function listOf(map: Map<Group, CompiledRule[]>, group: Group): CompiledRule[] {
-  const known = map.get(group);
-  if (known !== undefined) return known;
-  const list: CompiledRule[] = [];
-  map.set(group, list);
-  return list;
-}
-
-function indexOf(map: Map<Group, RuleIndex>, group: Group): RuleIndex {
-  const known = map.get(group);
-  if (known !== undefined) return known;
-  const index = new RuleIndex();
-  map.set(group, index);
-  return index;
 }

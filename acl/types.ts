@@ -1,3 +1,5 @@
+import type { IdentityToken } from '#runtime';
+
 /** A minion whose key opened the request. */
 export interface MinionSubject {
   readonly kind: 'minion';
@@ -20,12 +22,8 @@ interface NamedSubject {
   readonly name: string;
 }
 
-/** A project or a user of Keystone's: its id is Keystone's own, its name only one of its domain. */
-export interface KeystoneEntity {
-  readonly id: string;
-  readonly name: string;
-  readonly domain: { readonly id: string; readonly name: string };
-}
+/** A project or a user of Keystone: its id is unique, its name only within its domain. */
+export type KeystoneEntity = IdentityToken['user'];
 
 /** A user who acts for a project, as Keystone vouches for it. */
 export interface ProjectSubject {
@@ -97,68 +95,39 @@ interface MineResource {
   readonly isAllowedByOwner?: () => boolean;
 }
 
-/** What is asked of {@link decide}. */
-export type Question =
-  | {
-      readonly subject: Subject;
-      readonly action: 'signal';
-      readonly resource: EventResource;
-    }
-  | {
-      readonly subject: MinionSubject;
-      readonly action: 'return';
-      readonly resource: ReturnResource;
-    }
+/** The resource of each action. */
+interface Resources {
+  readonly signal: EventResource;
+  readonly return: ReturnResource;
   /** From a minion it is what Salt calls a peer's. */
-  | {
-      readonly subject: Subject;
-      readonly action: 'publish';
-      readonly resource: PublishResource;
-    }
-  | {
-      readonly subject: Subject;
-      readonly action: 'runner' | 'wheel';
-      readonly resource: { readonly call: Call };
-    }
-  | {
-      readonly subject: Subject;
-      readonly action: 'command';
-      readonly resource: CommandResource;
-    }
-  | {
-      readonly subject: Subject;
-      readonly action: 'mine';
-      readonly resource: MineResource;
-    }
-  | {
-      readonly subject: Subject;
-      readonly action: 'file-send';
-      /** Below the sender's own folder, as it was asked for. */
-      readonly resource: { readonly path: string };
-    }
-  | {
-      readonly subject: Subject;
-      readonly action: 'pillar';
-      /** That the sender asks for by name. */
-      readonly resource: { readonly environment: string };
-    }
-  | {
-      readonly subject: Subject;
-      readonly action: 'key';
-      /** `revoke`: the sender's own. */
-      readonly resource: { readonly operation: string };
-    }
-  | {
-      readonly subject: Subject;
-      readonly action: 'subscribe';
-      readonly resource: { readonly tag: string };
-    };
+  readonly publish: PublishResource;
+  readonly runner: { readonly call: Call };
+  readonly wheel: { readonly call: Call };
+  readonly command: CommandResource;
+  readonly mine: MineResource;
+  /** A path below the sender's own folder, as it was asked for. */
+  readonly 'file-send': { readonly path: string };
+  /** The environment that the sender asks for by name. */
+  readonly pillar: { readonly environment: string };
+  /** `revoke`: the sender's own key. */
+  readonly key: { readonly operation: string };
+  readonly subscribe: { readonly tag: string };
+}
 
-/** What can be asked. */
-export type Action = Question['action'];
+/** An action that a question is about. */
+export type Action = keyof Resources;
 
 /** The question of one action. */
-export type QuestionOf<A extends Action> = Extract<Question, { action: A }>;
+export type QuestionOf<A extends Action> = {
+  readonly [Each in A]: {
+    readonly subject: Each extends 'return' ? MinionSubject : Subject;
+    readonly action: Each;
+    readonly resource: Resources[Each];
+  };
+}[A];
+
+/** A question for {@link decide}. */
+export type Question = QuestionOf<Action>;
 
 /** Where a rule was written. */
 export interface RuleOrigin {

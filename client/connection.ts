@@ -74,21 +74,21 @@ export function remoteConnection({ url, token, ca }: RemoteMaster): Connection {
     headers: { ...jsonHeaders, ...authorization },
     ...(port === '' ? {} : { port: Number(port) }),
   };
-  const name = `${protocol}//${host}${prefix}`;
-  if (isPlain) {
-    const open: Connection['open'] = (path, signal) =>
-      requestHttp({ ...common, path: `${prefix}${path}`, ...abortSignalOption(signal) });
-    return { name, open, explain: explainRemote };
-  }
   // A handshake costs more than a call: connections are kept for the next one.
-  const agent = new SecureAgent({
-    keepAlive: true,
-    minVersion: 'TLSv1.2',
-    ...(ca === undefined ? {} : { ca: typeof ca === 'string' ? ca : Buffer.from(ca) }),
-  });
-  const open: Connection['open'] = (path, signal) =>
-    requestHttps({ ...common, agent, path: `${prefix}${path}`, ...abortSignalOption(signal) });
-  return { name, open, explain: explainRemote };
+  const agent = isPlain
+    ? undefined
+    : new SecureAgent({
+        keepAlive: true,
+        minVersion: 'TLSv1.2',
+        ...(ca === undefined ? {} : { ca: typeof ca === 'string' ? ca : Buffer.from(ca) }),
+      });
+  const request = isPlain ? requestHttp : requestHttps;
+  return {
+    name: `${protocol}//${host}${prefix}`,
+    open: (path, signal) =>
+      request({ ...common, agent, path: `${prefix}${path}`, ...abortSignalOption(signal) }),
+    explain: explainRemote,
+  };
 }
 
 function isThisHost(hostname: string): boolean {

@@ -21,16 +21,11 @@ export function failOverExtension(source: MasterSource, extension: string): Exte
   };
 }
 
-async function callExtension<T>(source: MasterSource, name: string, parameters: object) {
-  const attempts = new Attempts(source, name);
-  for (;;) {
-    try {
-      return await attempts.try(({ connection }) => callMethod<T>(connection, name, parameters));
-    } catch (error) {
-      await attempts.afterBreak(error);
-      attempts.refuseRepetition();
-    }
-  }
+function callExtension<T>(source: MasterSource, name: string, parameters: object): Promise<T> {
+  const attempts = new Attempts(source, name, { isOnce: true });
+  return attempts.settle(() =>
+    attempts.try(({ connection }) => callMethod<T>(connection, name, parameters)),
+  );
 }
 
 /**
@@ -39,29 +34,21 @@ async function callExtension<T>(source: MasterSource, name: string, parameters: 
  * and nobody knows whether it may begin anew
  * @throws what it broke with
  */
-async function* streamExtension<T>(
+function streamExtension<T>(
   source: MasterSource,
   name: string,
   parameters: object,
   signal: AbortSignal | undefined,
   told?: Set<string>,
 ): AsyncGenerator<T, void, void> {
-  const attempts = new Attempts(source, name);
-  for (;;) {
-    try {
-      const items = await attempts.open(
-        ({ connection }) => openMethodStream<T>(connection, name, parameters, signal),
-        signal,
-      );
-      if (items === undefined) return;
-      if (told === undefined) yield* items;
-      else yield* untold(items, told);
-      return;
-    } catch (error) {
-      await attempts.afterBreak(error);
-      if (told === undefined) attempts.refuseRepetition();
-    }
-  }
+  const attempts = new Attempts(source, name, { isOnce: told === undefined });
+  return attempts.settleStream(async function* () {
+    const items = await attempts.open(
+      ({ connection }) => openMethodStream<T>(connection, name, parameters, signal),
+      signal,
+    );
+    if (items !== undefined) yield* told === undefined ? items : untold(items, told);
+  });
 }
 
 async function* untold<T>(

@@ -99,7 +99,9 @@ export interface AttemptsOptions {
   /** Whether, once it may have been begun, it goes on only where the jobs of that master are kept. */
   readonly isJob?: boolean;
   /** Whether it may be begun twice: it only reads, or comes to the same. */
-  readonly isHarmless?: boolean | undefined;
+  readonly isHarmless?: boolean;
+  /** Whether it must not be repeated once a master may have carried it out. Default false. */
+  readonly isOnce?: boolean;
 }
 
 /** One call, or one stream, over several masters. */
@@ -109,6 +111,7 @@ export class Attempts {
   readonly #since: number;
   readonly #isJob: boolean;
   readonly #isHarmless: boolean;
+  readonly #isOnce: boolean;
   #breaks = 0;
   #ends = 0;
   /** When the master took no connection for the first time. */
@@ -125,6 +128,7 @@ export class Attempts {
     this.#since = options.since ?? performance.now();
     this.#isJob = options.isJob ?? false;
     this.#isHarmless = options.isHarmless ?? false;
+    this.#isOnce = options.isOnce ?? false;
   }
 
   /** Whether a master that ended may have carried it out, or begun to. */
@@ -263,6 +267,31 @@ export class Attempts {
     return this.wasSent && !this.#isHarmless ? this.outcomeUnknown(cause) : cause;
   }
 
+  /** Repeats the work, one attempt after the other, until it succeeds or may not be repeated. */
+  async settle<T>(work: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await work();
+      } catch (error) {
+        await this.afterBreak(error);
+        if (this.#isOnce) this.refuseRepetition();
+      }
+    }
+  }
+
+  /** The items of each attempt, until one ends without a break. */
+  async *settleStream<T>(open: () => AsyncIterable<T>): AsyncGenerator<T, void, void> {
+    for (;;) {
+      try {
+        yield* open();
+        return;
+      } catch (error) {
+        await this.afterBreak(error);
+        if (this.#isOnce) this.refuseRepetition();
+      }
+    }
+  }
+
   /** @throws RemoteError ERR_OUTCOME_UNKNOWN if a master may have carried it out */
   refuseRepetition(): void {
     if (this.wasSent) throw this.outcomeUnknown();
@@ -285,16 +314,9 @@ export async function callOver(
   method: NamedMethod,
   parameters: object,
 ): Promise<unknown> {
-  const isHarmless = method.row.isIdempotent;
-  const attempts = new Attempts(source, method.name, { isHarmless });
-  for (;;) {
-    try {
-      return await attempts.call(method, parameters);
-    } catch (error) {
-      await attempts.afterBreak(error);
-      if (isHarmless !== true) attempts.refuseRepetition();
-    }
-  }
+  const isHarmless = method.row.isIdempotent === true;
+  const attempts = new Attempts(source, method.name, { isHarmless, isOnce: !isHarmless });
+  return attempts.settle(() => attempts.call(method, parameters));
 }
 
 /** A stream of something that only reads: it begins anew, and its first item is told once. */
@@ -305,19 +327,15 @@ export async function* streamOver(
   signal?: AbortSignal,
 ): AsyncGenerator<unknown, void, void> {
   const attempts = new Attempts(source, method.name, { isHarmless: true });
-  for (let isBegun = false; ; ) {
+  let isBegun = false;
+  yield* attempts.settleStream(async function* () {
     let isFirst = true;
-    try {
-      for await (const item of attempts.stream(method, parameters, signal)) {
-        if (!(isFirst && isBegun)) yield item;
-        isFirst = false;
-        isBegun = true;
-      }
-      return;
-    } catch (error) {
-      await attempts.afterBreak(error);
+    for await (const item of attempts.stream(method, parameters, signal)) {
+      if (!(isFirst && isBegun)) yield item;
+      isFirst = false;
+      isBegun = true;
     }
-  }
+  });
 }
 
 /** No event: what follows it begins with an event that says that some are missing. */
@@ -331,17 +349,11 @@ export async function subscribeOver(
   signal?: AbortSignal,
 ): Promise<AsyncGenerator<unknown, void, void>> {
   const attempts = new Attempts(source, method.name, { isHarmless: true });
-  const open = async (
-    after: string | undefined,
-  ): Promise<AsyncGenerator<unknown, void, void> | undefined> => {
+  const open = (after: string | undefined) => {
     const request = after === undefined ? parameters : { ...parameters, after };
-    for (;;) {
-      try {
-        return await attempts.open(({ caller }) => caller.open(method, request, signal), signal);
-      } catch (error) {
-        await attempts.afterBreak(error);
-      }
-    }
+    return attempts.settle(() =>
+      attempts.open(({ caller }) => caller.open(method, request, signal), signal),
+    );
   };
   const first = await open(parameters.after);
   return (async function* () {

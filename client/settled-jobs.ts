@@ -148,15 +148,11 @@ export class SettledJobs {
     const jid = await this.#jidOf(parameters);
     if (jid === undefined) return callOver(this.#source, jobMethods.publish, parameters);
     const attempts = new Attempts(this.#source, `jobs.publish of ${jid}`, { since, isJob: true });
-    for (;;) {
-      try {
-        const kept = await this.#keptJob(attempts, jid);
-        if (kept !== undefined && kept.notSent.length === 0) return kept.receipt;
-        return await attempts.call(jobMethods.publish, { ...parameters, jid });
-      } catch (error) {
-        await attempts.afterBreak(error);
-      }
-    }
+    return attempts.settle(async () => {
+      const kept = await this.#keptJob(attempts, jid);
+      if (kept !== undefined && kept.notSent.length === 0) return kept.receipt;
+      return attempts.call(jobMethods.publish, { ...parameters, jid });
+    });
   }
 
   /** `jobs.run`. */
@@ -189,14 +185,9 @@ export class SettledJobs {
     const name = `jobs.follow of ${parameters.jid}`;
     const attempts = new Attempts(this.#source, name, { isHarmless: true });
     const told = new SeenUpdates();
-    for (;;) {
-      try {
-        yield* told.fresh(attempts.stream(jobMethods.follow, parameters, signal));
-        return;
-      } catch (error) {
-        await attempts.afterBreak(error);
-      }
-    }
+    yield* attempts.settleStream(() =>
+      told.fresh(attempts.stream(jobMethods.follow, parameters, signal)),
+    );
   }
 
   /** `jobs.batch`: minions that it has not reached yet are a batch of their own, of the same id. */

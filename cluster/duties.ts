@@ -2,7 +2,8 @@ import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { inMilliseconds } from '#runtime';
-import { type Key, Lease, type Operation, type Store, StoreError } from '#store';
+import { type Key, type Operation, type Store, StoreError } from '#store';
+import { Lease } from './lease.ts';
 
 /** So long that pauses of the log and of a process do not end it. */
 const ttlMs = 30_000;

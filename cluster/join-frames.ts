@@ -8,6 +8,8 @@ import {
   type KeyObject,
   randomBytes,
 } from 'node:crypto';
+import { Type } from 'typebox';
+import { compileSchema } from '#runtime';
 import { StoreError } from '#store';
 import type { LogCipher } from './log/cipher.ts';
 /** What a ticket says. */
@@ -41,25 +43,23 @@ export function formatTicket({ cluster, id, key, expiresAt }: Ticket): string {
   return `${mark}${Buffer.from(text).toString('base64url')}`;
 }
 
+const ticketFields = compileSchema(
+  Type.Tuple([
+    Type.String(),
+    Type.String({ pattern: '^[0-9a-f]{32}$' }),
+    Type.String({ pattern: '^[0-9a-f]{64}$' }),
+    Type.Number(),
+  ]),
+);
+
 /** @throws StoreError ERR_CLUSTER_TICKET */
 export function parseTicket(text: string): Ticket {
   const given = text.trim();
   try {
     if (!given.startsWith(mark)) throw new TypeError('no ticket');
-    const fields: unknown = JSON.parse(
-      Buffer.from(given.slice(mark.length), 'base64url').toString(),
-    );
-    const [cluster, id, key, expiresAt]: unknown[] = Array.isArray(fields) ? fields : [];
-    if (
-      typeof cluster === 'string' &&
-      typeof id === 'string' &&
-      typeof key === 'string' &&
-      typeof expiresAt === 'number' &&
-      /^[0-9a-f]{32}$/.test(id) &&
-      /^[0-9a-f]{64}$/.test(key)
-    ) {
-      return { cluster, id, key, expiresAt };
-    }
+    const text = Buffer.from(given.slice(mark.length), 'base64url').toString();
+    const [cluster, id, key, expiresAt] = ticketFields.Parse(JSON.parse(text));
+    return { cluster, id, key, expiresAt };
   } catch {
     // Told below.
   }

@@ -97,6 +97,18 @@ function clusterOptionsOf({ cluster, confFile }: MasterConfig): ClusterOptions {
   );
 }
 
+/** The cluster of a configuration, and this master as its member. */
+function memberOf(config: MasterConfig): {
+  readonly cluster: ClusterOptions;
+  readonly receipt: ClusterReceipt;
+} {
+  const cluster = clusterOptionsOf(config);
+  return {
+    cluster,
+    receipt: { cluster: cluster.name, ...clusterPlaceOf(cluster, config.stateDir) },
+  };
+}
+
 function connectTo(
   options: ClusterOptions,
   { connect }: OfflineClusterOptions,
@@ -117,8 +129,8 @@ export async function initCluster(
   beforeFounding: () => Promise<void> = async () => {},
 ): Promise<ClusterReceipt> {
   const { now = Date.now } = options;
-  const cluster = clusterOptionsOf(config);
-  const { member, secretFile } = clusterPlaceOf(cluster, config.stateDir);
+  const { cluster, receipt } = memberOf(config);
+  const { member, secretFile } = receipt;
   // First: where this fails, no secret is there, and this master may join in place of it.
   const log = await connectTo(cluster, options, true);
   try {
@@ -151,7 +163,7 @@ export async function initCluster(
     await own.store.write([{ op: 'put', key: completeRow, value: Buffer.from(String(now())) }]);
   });
   await giveToOwners([config.stateDir, config.pkiDir]);
-  return { cluster: cluster.name, member, secretFile };
+  return receipt;
 }
 
 /** @throws StoreError ERR_CLUSTER_FOUNDED where a cluster of this name has begun */
@@ -257,8 +269,8 @@ export async function leaveCluster(
   config: MasterConfig,
   options: OfflineClusterOptions = {},
 ): Promise<ClusterReceipt> {
-  const cluster = clusterOptionsOf(config);
-  const { member, secretFile } = clusterPlaceOf(cluster, config.stateDir);
+  const { receipt } = memberOf(config);
+  const { member } = receipt;
   await asMember(config, options, async (own, now) => {
     await keepSeal(config, own.store, own);
     await writeOwnKeys(config, own.store, { cluster: own, now });
@@ -268,7 +280,7 @@ export async function leaveCluster(
   });
   await detachMember(storeDirectory(config.stateDir), member, options.now);
   await giveToOwners([config.stateDir, config.pkiDir]);
-  return { cluster: cluster.name, member, secretFile };
+  return receipt;
 }
 
 /** What of a store only a cluster uses. A master by itself has its keys in files. */
@@ -324,8 +336,8 @@ export async function refoundCluster(
   options: OfflineClusterOptions = {},
   point?: RestorePoint,
 ): Promise<RefoundReceipt> {
-  const cluster = clusterOptionsOf(config);
-  const { member, secretFile } = clusterPlaceOf(cluster, config.stateDir);
+  const { cluster, receipt } = memberOf(config);
+  const { secretFile } = receipt;
   const secret = await readSecret(secretFile);
   const { foundLog } = await loadLogEngine();
   const log = await connectTo(cluster, options, true);
@@ -339,7 +351,6 @@ export async function refoundCluster(
     await log.close();
   }
   await giveToOwners([config.stateDir, config.pkiDir]);
-  const receipt = { cluster: cluster.name, member, secretFile };
   return restored === undefined ? receipt : { ...receipt, restored };
 }
 
@@ -418,8 +429,8 @@ export async function joinCluster(
   ticketText: string,
   options: OfflineClusterOptions = {},
 ): Promise<ClusterReceipt> {
-  const cluster = clusterOptionsOf(config);
-  const { member, secretFile } = clusterPlaceOf(cluster, config.stateDir);
+  const { cluster, receipt } = memberOf(config);
+  const { member, secretFile } = receipt;
   const ticket = parseTicket(ticketText);
   if (ticket.cluster !== cluster.name) {
     throw refusedTicket(
@@ -434,7 +445,7 @@ export async function joinCluster(
     await log.close();
   }
   await giveToOwners([config.stateDir, config.pkiDir]);
-  return { cluster: cluster.name, member, secretFile };
+  return receipt;
 }
 
 /** @param fetchBackup - writes the backup of a member to a file, and gives the secret */

@@ -2,7 +2,6 @@
 
 import { hkdfSync } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
-import { readFile, stat } from 'node:fs/promises';
 import { type ClusterOptions, type FixedConfig, storeDirectory } from '#config';
 import { CallGate, type Cluster, clusterPlaceOf, slots } from '#master';
 import { isWireMap, packLocal, unpackLocal, type WireMap } from '#minion-protocol';
@@ -12,6 +11,7 @@ import { loadLogEngine } from './log/log-engine.ts';
 import type { LogStore } from './log/log-store.ts';
 import type { TransactionLog } from './log/transaction-log.ts';
 import { MemberVersions } from './versions.ts';
+
 /** The cluster of a member, with its store and the log under it. */
 export interface OpenCluster extends Cluster {
   readonly store: LogStore;
@@ -28,21 +28,10 @@ export const secretBytes = 32;
 
 /** @throws StoreError ERR_CLUSTER_SECRET */
 export async function readSecret(file: string): Promise<Uint8Array> {
-  let text: string;
-  try {
-    const { mode } = await stat(file);
-    if ((mode & othersMay) !== 0) {
-      throw new StoreError('ERR_CLUSTER_SECRET', `${file} may be read by others: chmod 600`);
-    }
-    text = await readFile(file, 'utf8');
-  } catch (cause) {
-    if (cause instanceof StoreError) throw cause;
-    const reason = describeSystemError(cause) ?? String(cause);
+  const text = readPrivately(file, 'ERR_CLUSTER_SECRET', (reason) => {
     const hint = 'saltbridge cluster init makes it for the first member, cluster join for others';
-    throw new StoreError('ERR_CLUSTER_SECRET', `no secret of the cluster: ${reason}; ${hint}`, {
-      cause,
-    });
-  }
+    return `no secret of the cluster: ${reason}; ${hint}`;
+  });
   const secret = Buffer.from(text.trim(), 'base64');
   if (secret.length >= secretBytes) return new Uint8Array(secret);
   throw new StoreError(
@@ -56,24 +45,12 @@ export function deriveClusterKey(secret: Uint8Array, name: string, purpose: stri
   return new Uint8Array(hkdfSync('sha256', secret, name, `saltbridge ${purpose}`, 32));
 }
 
-type NatsLogin = Pick<
-  Parameters<Awaited<ReturnType<typeof loadLogEngine>>['openJetStreamLog']>[0],
-  'credentials' | 'nkeySeed' | 'password' | 'user'
->;
-
-/** @throws StoreError ERR_CLUSTER_RIGHTS */
-function natsLogin(options: ClusterOptions): NatsLogin {
-  const { user, passwordFile, credentialsFile, nkeyFile } = options;
-  return {
-    ...(user === undefined ? {} : { user }),
-    ...(passwordFile === undefined ? {} : { password: readPrivately(passwordFile).trim() }),
-    ...(credentialsFile === undefined ? {} : { credentials: followFile(credentialsFile) }),
-    ...(nkeyFile === undefined ? {} : { nkeySeed: followFile(nkeyFile, nkeySeedOf) }),
-  };
-}
-
 /** What a file has, as it is at each call; where it cannot be read then, as it was before. */
-function followFile(file: string, read = (text: string): string => text): () => Uint8Array {
+function followFile(
+  file: string | undefined,
+  read = (text: string): string => text,
+): (() => Uint8Array) | undefined {
+  if (file === undefined) return undefined;
   let known = Buffer.from(read(readPrivately(file)));
   return () => {
     try {
@@ -85,17 +62,21 @@ function followFile(file: string, read = (text: string): string => text): () => 
   };
 }
 
-/** @throws StoreError ERR_CLUSTER_RIGHTS */
-function readPrivately(file: string): string {
+/** @throws StoreError with this code if others may read the file, or it cannot be read */
+function readPrivately(
+  file: string,
+  code: 'ERR_CLUSTER_RIGHTS' | 'ERR_CLUSTER_SECRET' = 'ERR_CLUSTER_RIGHTS',
+  describe = (reason: string): string => `no credentials for NATS: ${reason}`,
+): string {
   try {
     if ((statSync(file).mode & othersMay) !== 0) {
-      throw new StoreError('ERR_CLUSTER_RIGHTS', `${file} may be read by others: chmod 600`);
+      throw new StoreError(code, `${file} may be read by others: chmod 600`);
     }
     return readFileSync(file, 'utf8');
   } catch (cause) {
     if (cause instanceof StoreError) throw cause;
     const reason = describeSystemError(cause) ?? String(cause);
-    throw new StoreError('ERR_CLUSTER_RIGHTS', `no credentials for NATS: ${reason}`, { cause });
+    throw new StoreError(code, describe(reason), { cause });
   }
 }
 
@@ -105,27 +86,27 @@ export async function openClusterLog(
   { isFounding = false }: { readonly isFounding?: boolean } = {},
 ): Promise<TransactionLog> {
   const { openJetStreamLog } = await loadLogEngine();
-  const { name, nats, tlsCa, tlsCert, tlsKey, replicas = 3 } = options;
-  const login = natsLogin(options);
-  const [ca, cert] = await Promise.all(
-    [tlsCa, tlsCert].map((file) => (file === undefined ? undefined : readFile(file, 'utf8'))),
-  );
-  const key = tlsKey === undefined ? undefined : readPrivately(tlsKey);
+  const { name, nats, user, passwordFile, replicas = 3 } = options;
+  const read = (file: string | undefined) =>
+    file === undefined ? undefined : readFileSync(file, 'utf8');
+  const [ca, cert] = [read(options.tlsCa), read(options.tlsCert)];
+  const key = options.tlsKey === undefined ? undefined : readPrivately(options.tlsKey);
   const isTls = ca !== undefined || cert !== undefined || nats.some((it) => it.startsWith('tls:'));
   return openJetStreamLog({
     servers: nats,
     cluster: name,
-    ...(isFounding ? { create: { replicas } } : {}),
-    ...login,
-    ...(isTls
+    create: isFounding ? { replicas } : undefined,
+    user,
+    password: passwordFile === undefined ? undefined : readPrivately(passwordFile).trim(),
+    credentials: followFile(options.credentialsFile),
+    nkeySeed: followFile(options.nkeyFile, nkeySeedOf),
+    tls: isTls
       ? {
-          tls: {
-            ...(ca === undefined ? {} : { ca }),
-            ...(cert === undefined ? {} : { cert }),
-            ...(key === undefined ? {} : { key }),
-          },
+          ...(ca === undefined ? {} : { ca }),
+          ...(cert === undefined ? {} : { cert }),
+          ...(key === undefined ? {} : { key }),
         }
-      : {}),
+      : undefined,
   });
 }
 
@@ -144,6 +125,12 @@ export interface ClusterDeps {
 const staleAfterSeconds = 600;
 const lookMs = 500;
 
+/** Calls `look` from time to time, until the signal. */
+function repeat(look: () => void, closing: AbortSignal): void {
+  const timer = setInterval(look, lookMs).unref();
+  closing.addEventListener('abort', () => clearInterval(timer), { once: true });
+}
+
 /** Looks how long a member has not known whether it knows what others have written. */
 function watchStaleness(
   store: Pick<LogStore, 'status'>,
@@ -156,8 +143,7 @@ function watchStaleness(
     if (refusesWrites || isCutOff) lostAt ??= performance.now();
     else lostAt = undefined;
   };
-  const timer = setInterval(look, lookMs).unref();
-  closing.addEventListener('abort', () => clearInterval(timer), { once: true });
+  repeat(look, closing);
   return () => {
     if (afterSeconds === 0 || lostAt === undefined) return false;
     return performance.now() - lostAt > afterSeconds * 1000;
@@ -179,8 +165,7 @@ function watchMembers(
       else if (!missed.has(name)) missed.set(name, performance.now());
     }
   };
-  const timer = setInterval(look, lookMs).unref();
-  closing.addEventListener('abort', () => clearInterval(timer), { once: true });
+  repeat(look, closing);
   return (member) => {
     if (store.status.members.every(({ name }) => name !== member)) return true;
     const since = missed.get(member);
@@ -207,9 +192,9 @@ export async function openCluster(deps: ClusterDeps): Promise<OpenCluster> {
       now,
       onFenced: onLost,
       onDiverged: onLost,
-      ...(deps.onFull === undefined ? {} : { onFull: deps.onFull }),
-      ...(acknowledge === undefined ? {} : { acknowledge }),
-      ...(whenAlone === undefined ? {} : { whenAlone }),
+      onFull: deps.onFull,
+      acknowledge,
+      whenAlone,
     });
   } catch (error) {
     await log.close();

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import { type Auth, type KeyPlace, keyPlaces, type PkiDir, watchPkiDir } from '#master';
-import { forEachFile } from '#runtime';
+import { forEachFile } from './for-each-file.ts';
 
 /** The key of an id, and where it is. */
 interface PlacedKey {

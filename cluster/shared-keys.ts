@@ -13,7 +13,6 @@ import {
   sessionKey,
 } from '#master';
 import { unpackLocal } from '#minion-protocol';
-import { forEachFile } from '#runtime';
 import {
   defineRow,
   type Entry,
@@ -24,6 +23,7 @@ import {
   StoreError,
   writeInParts,
 } from '#store';
+import { forEachFile } from './for-each-file.ts';
 
 const keysPrefix: Key = ['keys'];
 const deniedPrefix: Key = ['denied-keys'];

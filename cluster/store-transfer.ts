@@ -16,7 +16,6 @@ import {
 import {
   codeOf,
   compileSchema,
-  forEachFile,
   hashFile,
   isDiskFull,
   makeDirectory,
@@ -36,6 +35,7 @@ import {
   StoreError,
 } from '#store';
 import { keepSeal, writeOwnKeys } from './cluster-keys.ts';
+import { forEachFile } from './for-each-file.ts';
 import {
   assertNoLog,
   clusterTables,

@@ -39,7 +39,7 @@ export function failedResult(end: 'refused' | 'unknown', reason: string): Deploy
  * @param call - what was run, where it was not a command
  */
 export function resultOfRun(
-  { status, results }: CommandOutcome,
+  { status, results, jids }: CommandOutcome,
   names: readonly string[],
   call: DeploymentCall | undefined,
 ): DeploymentResult {
@@ -50,7 +50,7 @@ export function resultOfRun(
     if (call?.kind === 'states') return resultOfStates(result, labelsOf(call.params));
     const text = call?.kind === 'code' ? call.params.code : undefined;
     const code = typeof text === 'string' ? text : undefined;
-    return resultOfReturn(result, names, code);
+    return resultOfReturn({ ...result, jid: jids.at(-1) }, names, code);
   }
   const why =
     status === 'timeout' ? 'the time of the command ended before the minion returned' : reason;
@@ -74,14 +74,27 @@ function resultOfStates(
 }
 
 function resultOfReturn(
-  { state, return: value, retcode, reason }: CommandResult,
+  {
+    state,
+    return: value,
+    retcode,
+    reason,
+    jid,
+  }: CommandResult & { readonly jid?: string | undefined },
   names: readonly string[],
   code: string | undefined,
 ): DeploymentResult {
   const own = isPlainMap(value) ? value.retcode : undefined;
   const isSuccess = state === 'succeeded' && (code === undefined || own === 0);
   const { stdout, stderr, found } = partsOf(value, code);
-  const known: Readonly<Record<string, unknown>> = { result: value, retcode, ...found };
+  const known: Readonly<Record<string, unknown>> = {
+    result: value,
+    retcode,
+    // As the hook salt of heat-agents names them.
+    return: value,
+    ...(jid === undefined ? {} : { jid }),
+    ...found,
+  };
   const outputs = Object.fromEntries(
     names.flatMap((name) => (Object.hasOwn(known, name) ? [[name, known[name]]] : [])),
   );

@@ -1,10 +1,13 @@
 /** Scripts as Heat's agents run them: inputs in the environment, outputs from files. */
 
 import { randomBytes } from 'node:crypto';
+import { quoteForShell } from '#heat-bridge';
 import { type JsonValue, writeJson } from '#runtime';
 
-const outputName = /^[A-Za-z_][A-Za-z0-9_.-]{0,127}$/;
-const maxOutputBytes = 65_536;
+/** Names of outputs that can be the end of a file name. */
+const outputName = /^[^/\p{Cc}]{1,128}$/u;
+/** Maximum size of one output, in bytes: the maximum of a result of heat-agents. */
+const maxOutputBytes = 950_000;
 
 /** What a shell of the minion runs. */
 export interface WrappedProgram {
@@ -49,7 +52,7 @@ export function wrapProgram({ variables, files, run, outputs }: WrappedProgram):
   const names = outputs.filter((name) => outputName.test(name));
   return [
     '# Runs the config of a software deployment.',
-    'saltbridge_dir=$(mktemp -d) || exit 126',
+    ...makeDirectory,
     `trap 'rm -rf "$saltbridge_dir"' EXIT`,
     'export heat_outputs_path="$saltbridge_dir/output"',
     ...exported,
@@ -57,12 +60,38 @@ export function wrapProgram({ variables, files, run, outputs }: WrappedProgram):
     run,
     ...names.map(
       (name) =>
-        `[ -f "$saltbridge_dir/output.${name}" ] && printf '\\n${boundary} ${name} ' && head -c ${maxOutputBytes} "$saltbridge_dir/output.${name}" | base64 | tr -d '\\n'`,
+        `saltbridge_output="$saltbridge_dir"/output.${quoteForShell(name)}; [ -f "$saltbridge_output" ] && printf '\\n${boundary} ${hexOf(name)} %s ' "$(($(wc -c < "$saltbridge_output")))" && head -c ${maxOutputBytes} "$saltbridge_output" | base64 | tr -d '\\n'`,
     ),
     `printf '\\n${boundary}\\n'`,
     'exit $saltbridge_status',
     '',
   ].join('\n');
+}
+
+/** Directories for programs where that of temporary files does not serve. */
+const otherDirectories = ['/var/lib/saltbridge', '/var/tmp'] as const;
+
+/**
+ * Makes a directory whose programs may run. The directory of temporary files is often mounted with
+ * `noexec`.
+ */
+const makeDirectory: readonly string[] = [
+  'saltbridge_dir=',
+  `for saltbridge_base in "\${TMPDIR:-/tmp}" ${otherDirectories.join(' ')}; do`,
+  '  mkdir -p "$saltbridge_base" 2> /dev/null',
+  '  saltbridge_dir=$(mktemp -d "$saltbridge_base/saltbridge.XXXXXXXXXX" 2> /dev/null) || continue',
+  `  printf '#!/bin/sh\n' > "$saltbridge_dir/probe" && chmod 700 "$saltbridge_dir/probe" &&`,
+  '    "$saltbridge_dir/probe" 2> /dev/null && break',
+  '  rm -rf "$saltbridge_dir"; saltbridge_dir=',
+  'done',
+  'if [ -z "$saltbridge_dir" ]; then',
+  `  echo "no directory for programs: each of \${TMPDIR:-/tmp}, ${otherDirectories.join(', ')} is missing, full, read-only or mounted with noexec" >&2`,
+  '  exit 126',
+  'fi',
+];
+
+function hexOf(text: string): string {
+  return Buffer.from(text, 'utf8').toString('hex');
 }
 
 function base64(text: string): string {
@@ -84,9 +113,12 @@ export function readScriptOutput(
   if (boundary === undefined || at < 0) return { stdout, outputs: {} };
   const outputs: Record<string, string> = Object.create(null);
   for (const line of stdout.slice(at).split('\n')) {
-    const [mark, name, value] = line.split(' ');
+    const [mark, name, size, value] = line.split(' ');
     if (mark !== boundary || name === undefined || value === undefined) continue;
-    outputs[name] = Buffer.from(value, 'base64').toString('utf8');
+    const bytes = Buffer.from(value, 'base64');
+    const cut =
+      Number(size) > bytes.length ? `\n[cut: the first ${bytes.length} of ${size} bytes]` : '';
+    outputs[Buffer.from(name, 'hex').toString('utf8')] = bytes.toString('utf8') + cut;
   }
   return { stdout: stdout.slice(0, at), outputs };
 }

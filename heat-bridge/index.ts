@@ -24,6 +24,7 @@ export {
   defineCommand,
   isPlainMap,
   type JsonSchema,
+  keywordForm,
   type TypedCommand,
 } from './commands/command-definition.ts';
 export { type CommandInfo, describeCommand } from './commands/command-info.ts';

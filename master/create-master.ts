@@ -121,6 +121,7 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
     coreRequests({
       ...{ config, context, auth, events, jobs, users, limits },
       intakes: collection.intakes,
+      redactions: collection.redactions,
       environments: () => environments?.list() ?? [],
     }),
   );

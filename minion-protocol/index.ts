@@ -13,7 +13,6 @@ export {
 } from './crypt.ts';
 export { ProtocolError, type ProtocolErrorCode } from './errors.ts';
 export { formatEventStamp, packEvent, unpackEvent } from './event.ts';
-export { packFileChunk } from './file-chunk.ts';
 export { isFunctionName, isKeywordText, keywordNameOf } from './function-call.ts';
 export { createJidSource, isJid, jidTime } from './jid.ts';
 export {
@@ -24,7 +23,7 @@ export {
   parseReturnLoad,
   type ReturnLoad,
 } from './loads.ts';
-export { decideKey, type KeyDecision, parseAuthRequest } from './master-handshake.ts';
+export { parseAuthRequest } from './master-handshake.ts';
 export type { CallArguments, FunctionContext, MinionFunction } from './minion/functions.ts';
 export { createMinionKeys, type MinionKeys, openMinionKeys } from './minion/key-files.ts';
 export {
@@ -53,7 +52,7 @@ export {
 } from './payload.ts';
 export { encodeProxyHeader, isRelayedAddress, relayedAddress } from './proxy-header.ts';
 export { publicationEnvelope } from './publication.ts';
-export { type PythonForms, pythonStr, toPythonValue, unboundedStr } from './python-values.ts';
+export { pythonStr, toPythonValue, unboundedStr } from './python-values.ts';
 export { encodePackedReply, encodeSendReply } from './reply.ts';
 export {
   type CheckedRequest,
@@ -106,11 +105,9 @@ export {
 } from './targeting/pattern.ts';
 export {
   type CompiledTarget,
-  type CompileTargetOptions,
   compileTarget,
   type TargetCandidate,
   type TargetExpression,
-  type TargetTerm,
 } from './targeting/target.ts';
 export {
   compileRightTarget,
@@ -122,7 +119,6 @@ export { awaitProxyHeader } from './transport/await-proxy-header.ts';
 export {
   ConnectionGuard,
   type GuardedConnection,
-  type GuardLimits,
   peerAddress,
 } from './transport/connection-guard.ts';
 export { createMemoryTransport, type MemoryTransport } from './transport/memory-transport.ts';
@@ -150,5 +146,4 @@ export {
   OPCODE_PONG,
   OPCODE_TEXT,
   WebsocketDecoder,
-  type WebsocketEvent,
 } from './websocket.ts';

@@ -14,7 +14,6 @@ import {
   isEncryptionAlgorithm,
   isSigningAlgorithm,
 } from './rsa.ts';
-import { cleanKeyText } from './rsa-keys.ts';
 
 /** Outcome of {@link parseAuthRequest}. */
 export type ParsedAuthRequest =
@@ -52,107 +51,4 @@ export function parseAuthRequest(envelope: ClearEnvelope): ParsedAuthRequest {
 
 function badAlgorithm(which: 'enc' | 'sig'): ParsedAuthRequest {
   return { ok: false, code: 'ERR_ALGORITHM', reply: badAlgorithmReply(which) };
-}
-
-/** The input of {@link decideKey}. Keys are PEM texts and are compared clean. */
-export interface KeyDecisionInput {
-  /** The accepted key of the id, if there is one. */
-  readonly accepted?: string | undefined;
-  /** The pending key of the id, if there is one. */
-  readonly pending?: string | undefined;
-  /** Whether the id has a rejected key. */
-  readonly rejected?: boolean;
-  /** The key in the request. */
-  readonly offered: string;
-  readonly autosign: boolean;
-  readonly autoreject: boolean;
-  readonly openMode: boolean;
-}
-
-/** What happens to the stored keys of the id. */
-export type KeyTransition =
-  | 'none'
-  | 'store-accepted'
-  | 'store-pending'
-  | 'store-rejected'
-  | 'store-denied'
-  | 'pending-to-accepted'
-  | 'pending-to-rejected';
-
-/** A decision about an offered key. */
-export interface KeyDecision {
-  readonly outcome: 'accept' | 'pend' | 'reject' | 'denied' | 'refuse';
-  /** For {@link buildRefusal}, unless the outcome is `accept`. */
-  readonly ret: boolean;
-  readonly transition: KeyTransition;
-  /** What `salt/auth` tells, besides `id` and `pub`. */
-  readonly event: {
-    readonly result: boolean;
-    readonly act?: 'accept' | 'pend' | 'reject' | 'denied';
-  };
-}
-
-/**
- * Decides about an offered key, exactly as Salt does [WIRE 6.2, steps 4 to 8]:
- *
- * | id has | autoreject | not autosign | autosign |
- * |---|---|---|---|
- * | rejected key | refuse | refuse | refuse |
- * | accepted key | equal: accept, else denied | the same | the same |
- * | no key | reject | pend | accept |
- * | pending key | reject | equal: pend, else denied | equal: accept, else denied |
- *
- * Open mode accepts everything.
- */
-export function decideKey(input: KeyDecisionInput): KeyDecision {
-  const offered = cleanKeyText(input.offered);
-  if (offered === '') return refusal('refuse', 'none');
-  if (input.openMode) return accept(isSame(input.accepted, offered) ? 'none' : 'store-accepted');
-  if (input.rejected) return refusal('refuse', 'none');
-  if (input.accepted !== undefined) {
-    return isSame(input.accepted, offered) ? accept('none') : denied;
-  }
-  return input.pending === undefined ? decideNewKey(input) : decidePendingKey(input, input.pending);
-}
-
-function decideNewKey(input: KeyDecisionInput): KeyDecision {
-  if (input.autoreject) return rejected('store-rejected');
-  return input.autosign ? accept('store-accepted') : pend('store-pending');
-}
-
-function decidePendingKey(input: KeyDecisionInput, pending: string): KeyDecision {
-  if (input.autoreject) return rejected('pending-to-rejected');
-  const same = isSame(pending, cleanKeyText(input.offered));
-  if (input.autosign) {
-    return same ? accept('pending-to-accepted') : refusal('denied', 'store-denied');
-  }
-  return same ? pend('none') : denied;
-}
-
-function isSame(stored: string | undefined, cleanOffered: string): boolean {
-  return stored !== undefined && cleanKeyText(stored) === cleanOffered;
-}
-
-function accept(transition: KeyTransition): KeyDecision {
-  return { outcome: 'accept', ret: true, transition, event: { result: true, act: 'accept' } };
-}
-
-function pend(transition: KeyTransition): KeyDecision {
-  return { outcome: 'pend', ret: true, transition, event: { result: true, act: 'pend' } };
-}
-
-function rejected(transition: KeyTransition): KeyDecision {
-  return { outcome: 'reject', ret: false, transition, event: { result: false, act: 'reject' } };
-}
-
-const denied: KeyDecision = {
-  outcome: 'denied',
-  ret: false,
-  transition: 'store-denied',
-  event: { result: false, act: 'denied' },
-};
-
-/** The refusals whose event has no `act`. */
-function refusal(outcome: 'denied' | 'refuse', transition: KeyTransition): KeyDecision {
-  return { outcome, ret: false, transition, event: { result: false } };
 }

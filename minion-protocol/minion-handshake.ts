@@ -73,13 +73,12 @@ export type HandshakeStep =
   /** ERR_MASTER_FINGER: Salt's minion ends with exit code 42. Others: try again later. */
   | { readonly state: 'failed'; readonly code: ProtocolErrorCode };
 
-/** One sign-in after another, with one key pair at one master. */
-export interface MinionHandshake {
-  /** The next request, with a new nonce. */
-  request(): Buffer;
-  /** Judges the answer to the last request. Never throws. */
-  step(reply: Uint8Array): HandshakeStep;
-}
+/** A configuration with its algorithms. */
+type HandshakeSettings = MinionHandshakeConfig &
+  Required<Pick<MinionHandshakeConfig, 'encAlgo' | 'sigAlgo'>>;
+
+/** Sign-ins, one after another, with one key pair at one master. */
+export type MinionHandshake = ReturnType<typeof createMinionHandshake>;
 
 /**
  * A minion's sign-in.
@@ -92,24 +91,33 @@ export interface MinionHandshake {
  * | `ret: "full"` | full |
  * | anything else, or a check wrong | failed |
  */
-export function createMinionHandshake(config: MinionHandshakeConfig): MinionHandshake {
+export function createMinionHandshake(config: MinionHandshakeConfig) {
+  const settings = {
+    encAlgo: defaultEncryptionAlgorithm,
+    sigAlgo: defaultSigningAlgorithm,
+    ...config,
+  };
   const newNonce = config.nonce ?? (() => randomBytes(16).toString('hex'));
   let nonce = '';
   let storedKey: KeyObject | undefined;
   return {
-    request() {
+    /** Returns the next request, with a new nonce. */
+    request(): Buffer {
       nonce = newNonce();
       // Once: reading a key takes longer than encrypting to it.
       if (config.masterPub !== undefined) storedKey ??= parsePublicKey(config.masterPub);
+      const token =
+        storedKey && rsaEncrypt(storedKey, Buffer.from(config.token, 'latin1'), settings.encAlgo);
       return encodeRequest({
         enc: 'clear',
         version: config.version,
-        load: authLoad(config, nonce, storedKey),
+        load: authLoad(config, nonce, token),
       });
     },
-    step(reply) {
+    /** Judges the answer to the last request. Never throws. */
+    step(reply: Uint8Array): HandshakeStep {
       try {
-        return checkReply(config, nonce, reply);
+        return checkReply(settings, nonce, reply);
       } catch (error) {
         if (error instanceof ProtocolError) return { state: 'failed', code: error.code };
         throw error;
@@ -118,7 +126,7 @@ export function createMinionHandshake(config: MinionHandshakeConfig): MinionHand
   };
 }
 
-function authLoad(config: MinionHandshakeConfig, nonce: string, storedKey?: KeyObject): WireMap {
+function authLoad(config: MinionHandshakeConfig, nonce: string, token?: Buffer): WireMap {
   const { encAlgo, sigAlgo, autosignGrains } = config;
   return {
     cmd: '_auth',
@@ -127,21 +135,12 @@ function authLoad(config: MinionHandshakeConfig, nonce: string, storedKey?: KeyO
     ...(encAlgo === undefined ? {} : { enc_algo: encAlgo }),
     ...(sigAlgo === undefined ? {} : { sig_algo: sigAlgo }),
     ...(autosignGrains === undefined ? {} : { autosign_grains: autosignGrains }),
-    ...(storedKey === undefined ? {} : { token: encryptedToken(config, storedKey) }),
+    ...(token === undefined ? {} : { token }),
     pub: cleanKeyText(config.publicPem),
   };
 }
 
-function encryptedToken(config: MinionHandshakeConfig, storedKey: KeyObject): Buffer {
-  const algorithm = config.encAlgo ?? defaultEncryptionAlgorithm;
-  return rsaEncrypt(storedKey, Buffer.from(config.token, 'latin1'), algorithm);
-}
-
-function checkReply(
-  config: MinionHandshakeConfig,
-  nonce: string,
-  bytes: Uint8Array,
-): HandshakeStep {
+function checkReply(config: HandshakeSettings, nonce: string, bytes: Uint8Array): HandshakeStep {
   const reply = unpackMap(bytes);
   const plain = isWireMap(reply.load) ? reply.load : undefined;
   if (plain?.ret === 'bad enc algo' || plain?.ret === 'bad sig algo') fail('ERR_ALGORITHM');
@@ -155,11 +154,7 @@ function unpackMap(bytes: Uint8Array): WireMap {
   return value;
 }
 
-function checkSignedReply(
-  config: MinionHandshakeConfig,
-  nonce: string,
-  reply: WireMap,
-): HandshakeStep {
+function checkSignedReply(config: HandshakeSettings, nonce: string, reply: WireMap): HandshakeStep {
   const load = wireBytes(reply.load);
   const sig = wireBytes(reply.sig);
   if (load === undefined || sig === undefined) return fail('ERR_BAD_SIGNATURE');
@@ -173,12 +168,12 @@ function checkSignedReply(
 }
 
 function isSignedBy(
-  config: MinionHandshakeConfig,
+  config: HandshakeSettings,
   signer: string,
   load: Uint8Array,
   sig: Uint8Array,
 ): boolean {
-  return rsaVerify(parsePublicKey(signer), load, sig, config.sigAlgo ?? defaultSigningAlgorithm);
+  return rsaVerify(parsePublicKey(signer), load, sig, config.sigAlgo);
 }
 
 function readRet(map: WireMap | undefined): HandshakeStep {
@@ -194,7 +189,7 @@ function readRet(map: WireMap | undefined): HandshakeStep {
   }
 }
 
-function accepted(config: MinionHandshakeConfig, map: WireMap): HandshakeStep {
+function accepted(config: HandshakeSettings, map: WireMap): HandshakeStep {
   const { pub_key: masterPub, publish_port: publishPort } = map;
   if (typeof masterPub !== 'string' || typeof publishPort !== 'number')
     return fail('ERR_BAD_REPLY');
@@ -210,7 +205,7 @@ function accepted(config: MinionHandshakeConfig, map: WireMap): HandshakeStep {
 
 /** Says whether it is the stored key. A new one is taken at first contact, or if vouched for. */
 function checkMasterKey(
-  config: MinionHandshakeConfig,
+  config: HandshakeSettings,
   masterPub: string,
   pubSig: WireValue | undefined,
 ): boolean {
@@ -226,28 +221,26 @@ function checkMasterKey(
 }
 
 /** From version 2 on keys are compared to the letter, as releases since 3006.7 do. */
-function isSameKey(config: MinionHandshakeConfig, stored: string, sent: string): boolean {
+function isSameKey(config: HandshakeSettings, stored: string, sent: string): boolean {
   return cleanKeyText(stored) === (config.version < 2 ? cleanKeyText(sent) : sent);
 }
 
 function hasValidMasterSignature(
-  config: MinionHandshakeConfig,
+  config: HandshakeSettings,
   signPub: KeyObject,
   masterPub: string,
   pubSig: WireValue | undefined,
 ): boolean {
   if (typeof pubSig !== 'string') return false;
   const signature = Buffer.from(pubSig, 'base64');
-  const algorithm = config.sigAlgo ?? defaultSigningAlgorithm;
-  return rsaVerify(signPub, Buffer.from(masterPub, 'utf8'), signature, algorithm);
+  return rsaVerify(signPub, Buffer.from(masterPub, 'utf8'), signature, config.sigAlgo);
 }
 
 /** Decrypts a key string that the master sent. */
-function unsealed(config: MinionHandshakeConfig, value: WireValue | undefined): string {
+function unsealed(config: HandshakeSettings, value: WireValue | undefined): string {
   const sealed = wireBytes(value);
   if (sealed === undefined) return fail('ERR_BAD_REPLY');
-  const algorithm = config.encAlgo ?? defaultEncryptionAlgorithm;
-  return checkKeyString(rsaDecrypt(config.privateKey, sealed, algorithm).toString('latin1'));
+  return checkKeyString(rsaDecrypt(config.privateKey, sealed, config.encAlgo).toString('latin1'));
 }
 
 function checkProof(masterKey: KeyObject, aes: string, sig: WireValue | undefined): void {
@@ -255,15 +248,14 @@ function checkProof(masterKey: KeyObject, aes: string, sig: WireValue | undefine
   if (!recovered?.equals(aesKeyDigest(aes))) fail('ERR_MASTER_KEY');
 }
 
-function checkToken(config: MinionHandshakeConfig, value: WireValue | undefined): void {
+function checkToken(config: HandshakeSettings, value: WireValue | undefined): void {
   const token = wireBytes(value);
   if (token === undefined) fail('ERR_MASTER_KEY');
-  const algorithm = config.encAlgo ?? defaultEncryptionAlgorithm;
-  const plain = rsaDecrypt(config.privateKey, token, algorithm).toString('latin1');
+  const plain = rsaDecrypt(config.privateKey, token, config.encAlgo).toString('latin1');
   if (plain !== config.token) fail('ERR_MASTER_KEY');
 }
 
-function checkFinger(config: MinionHandshakeConfig, masterPub: string): void {
+function checkFinger(config: HandshakeSettings, masterPub: string): void {
   if (config.masterFinger === undefined) return;
   if (keyFingerprint(masterPub, config.hashType) !== config.masterFinger) fail('ERR_MASTER_FINGER');
 }

@@ -4,6 +4,7 @@
  */
 
 import { Buffer } from 'node:buffer';
+import ipaddr from 'ipaddr.js';
 
 /** Whom a relay passes on. */
 export interface RelayedPeer {
@@ -99,15 +100,8 @@ function readValues(bytes: Buffer): ReadonlyMap<number, string> | undefined {
 
 /** IPv4 within IPv6 is read as what it is. */
 function readAddress(bytes: Buffer): string {
-  const isMapped = bytes.length === 16 && bytes.subarray(0, 12).equals(mappedPrefix);
-  if (isMapped) return readAddress(bytes.subarray(12));
-  if (bytes.length === 4) return bytes.join('.');
-  const groups = Array.from({ length: 8 }, (_, index) => bytes.readUInt16BE(2 * index));
-  const text = groups.map((group) => group.toString(16)).join(':');
-  return new URL(`http://[${text}]/`).hostname.slice(1, -1);
+  return ipaddr.process(ipaddr.fromByteArray([...bytes]).toString()).toString();
 }
-
-const mappedPrefix = Buffer.from('00000000000000000000ffff', 'hex');
 
 /** One end of a connection. */
 export interface ProxyEndpoint {
@@ -155,17 +149,11 @@ function encodeValue(type: number, text: string): Buffer {
   return Buffer.concat([head, Buffer.from(text, 'latin1')]);
 }
 
-function encodeAddress(address: string, isShort: boolean): Buffer {
-  if (isShort) return Buffer.from(address.split('.').map(Number));
-  if (isIpv4(address)) return Buffer.concat([mappedPrefix, encodeAddress(address, true)]);
-  const [plain = ''] = address.split('%');
-  // In this form IPv4 within IPv6 has hexadecimal digits as well.
-  const [head = '', tail] = new URL(`http://[${plain}]/`).hostname.slice(1, -1).split('::');
-  const before = head === '' ? [] : head.split(':');
-  const after = tail === undefined || tail === '' ? [] : tail.split(':');
-  const zeros = Array.from({ length: 8 - before.length - after.length }, () => '0');
-  const groups = [...before, ...zeros, ...after];
-  return Buffer.from(groups.map((group) => group.padStart(4, '0')).join(''), 'hex');
+function encodeAddress(text: string, isShort: boolean): Buffer {
+  const [plain = ''] = text.split('%');
+  const address = ipaddr.parse(plain);
+  const isMapped = !isShort && address instanceof ipaddr.IPv4;
+  return Buffer.from((isMapped ? address.toIPv4MappedAddress() : address).toByteArray());
 }
 
 /**

@@ -15,6 +15,7 @@ import {
   originOf,
 } from './allowed-endpoints.ts';
 import { codeOf } from './system.ts';
+import { inTime, linkSignals, timeLimit } from './time-limit.ts';
 
 /** A request as a transport wants it. */
 export interface OutgoingRequest {
@@ -94,13 +95,12 @@ export function createHttpClient({
       return { kind: 'forbidden', reason };
     }
     const host = hostOf(request.url);
-    const ends = new AbortController();
-    const end = (): void => ends.abort();
-    const timer = setTimeout(end, timeoutMs);
-    signal.addEventListener('abort', end, { once: true });
-    if (signal.aborted) end();
+    const limit = timeLimit(timeoutMs);
+    const ends = linkSignals(limit.signal, signal);
     try {
-      const addresses = isIP(host) === 0 ? await orAborted(resolve(host), ends.signal) : [host];
+      // Looking a name up cannot be ended.
+      const addresses = isIP(host) === 0 ? await inTime(resolve(host), ends.signal) : [host];
+      if (addresses === undefined) throw ends.signal.reason;
       const closed = addresses.find((address) => !endpoint.permits(address));
       if (closed !== undefined) {
         const reason = `${host} leads to ${closed}, which its endpoint does not list`;
@@ -115,19 +115,10 @@ export function createHttpClient({
         : connectionErrorText(error);
       return { kind: 'unreachable', reason };
     } finally {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', end);
+      ends.unlink();
+      limit.clear();
     }
   };
-}
-
-/** Waits no longer than until the signal; looking a name up cannot be ended. */
-async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  signal.throwIfAborted();
-  return new Promise((resolve, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-    work.then(resolve, reject);
-  });
 }
 
 interface ResolvedTarget {

@@ -4,9 +4,10 @@
  * with long integers, directories and the errors of the file system. Imports nothing of ours.
  */
 
-export { type AddressSet, addressSet } from './address-set.ts';
+export { addressSet } from './address-set.ts';
 export { type AllowedEndpoint, originOf, parseAllowedEndpoints } from './allowed-endpoints.ts';
 export { createBoundedMap } from './bounded-map.ts';
+export { BoundedQueue } from './bounded-queue.ts';
 export { Budget, type BudgetLimits } from './budget.ts';
 export { Closers } from './closers.ts';
 export { compileSchema, type SchemaCheck } from './compile-schema.ts';
@@ -22,7 +23,6 @@ export {
   type OutgoingRequest,
   readEndpoint,
 } from './http-client.ts';
-export { InFlight } from './in-flight.ts';
 export {
   exactNumber,
   JsonError,
@@ -41,30 +41,16 @@ export {
   type IdentityToken,
   KeystoneClient,
   type KeystoneCredentials,
-  type KeystoneLogin,
   readToken,
 } from './keystone.ts';
-export {
-  BoundedQueue,
-  ConcurrencyLimiter,
-  forEachFile,
-  HourlyLimit,
-  KeyedMutex,
-  KeyedSemaphore,
-  mapMaybePromise,
-  type Rate,
-  Semaphore,
-  SendPool,
-  SendQueue,
-  Throttle,
-  TokenBuckets,
-} from './limits.ts';
+export { mapMaybePromise } from './map-maybe-promise.ts';
 export { MultiMap } from './multi-map.ts';
 export { nearestName } from './nearest-name.ts';
 export { nkeySeedOf } from './nkey-seed.ts';
 export { loadOptionalPackage, requireOptionalPackage } from './optional-package.ts';
 export { readTextIfPresent, writeFileAtomically } from './private-file.ts';
 export { listenPrivately } from './private-socket.ts';
+export { type Rate, Throttle, TokenBuckets } from './rate-limits.ts';
 export { RecentAnswers } from './recent-answers.ts';
 export { RepeatedWarnings } from './repeated-warnings.ts';
 export { type RouteOperation, routeSchema } from './route-schema.ts';
@@ -75,11 +61,12 @@ export {
   unknownName,
   type ValuePath,
 } from './schema-mistakes.ts';
+export { KeyedMutex, KeyedSemaphore, Semaphore } from './semaphores.ts';
+export { SendPool, SendQueue } from './send-pool.ts';
 export { type ReadingStep, readingSteps, StepScheduler } from './step-scheduler.ts';
 export {
   codeOf,
   describeSystemError,
-  descriptorLimit,
   hashFile,
   isDiskFull,
   isMissing,
@@ -91,7 +78,6 @@ export {
   delay,
   inMilliseconds,
   inTime,
-  type LinkedSignal,
   linkSignals,
   longestTimerMs,
   type RetryDelays,
@@ -100,5 +86,4 @@ export {
   timeLimit,
 } from './time-limit.ts';
 export { textInSteps } from './utf8-steps.ts';
-export { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from './worker-pool.ts';
-export { listYamlFiles } from './yaml-files.ts';
+export { WorkerPool, WorkerPoolError } from './worker-pool.ts';

@@ -3,14 +3,25 @@
  * services and of stacks use it.
  */
 
+import { Type } from 'typebox';
+import { compileSchema } from './compile-schema.ts';
 import type { HttpResult, OutgoingRequest } from './http-client.ts';
 
+const Named = { id: Type.String(), name: Type.String() };
+const Entity = Type.Object({ ...Named, domain: Type.Object(Named) });
+const tokenSchema = compileSchema(
+  Type.Object({
+    token: Type.Object({
+      user: Entity,
+      project: Type.Optional(Entity),
+      roles: Type.Optional(Type.Array(Type.Object({ name: Type.String() }))),
+      expires_at: Type.String(),
+    }),
+  }),
+);
+
 /** A user or a project of Keystone. */
-interface IdentityEntity {
-  readonly id: string;
-  readonly name: string;
-  readonly domain: { readonly id: string; readonly name: string };
-}
+type IdentityEntity = Type.Static<typeof Entity>;
 
 /** A reference by Keystone's own id, or by a name within a domain. */
 export type EntityReference =
@@ -111,30 +122,19 @@ function scopeOf(scope: Extract<KeystoneCredentials, { user: unknown }>['scope']
 
 /** Reads the description of a token; `undefined` if the value is none. */
 export function readToken(body: unknown): IdentityToken | undefined {
-  const { token } = fieldsOf(body);
-  const { user: given, project, roles = [], expires_at: expires } = fieldsOf(token);
-  const user = readEntity(given);
-  const inProject = project === undefined ? undefined : readEntity(project);
-  const expiresAt = typeof expires === 'string' ? Date.parse(expires) : Number.NaN;
-  if (user === undefined || (project !== undefined && inProject === undefined)) return undefined;
-  if (!Array.isArray(roles) || Number.isNaN(expiresAt)) return undefined;
-  const names = roles.map((role) => fieldsOf(role).name);
-  if (!names.every((name) => typeof name === 'string')) return undefined;
-  return { user, project: inProject, roles: names, expiresAt };
+  if (!tokenSchema.Check(body)) return undefined;
+  const { user, project, roles = [], expires_at: expires } = body.token;
+  const expiresAt = Date.parse(expires);
+  if (Number.isNaN(expiresAt)) return undefined;
+  return {
+    user: entityOf(user),
+    project: project && entityOf(project),
+    roles: roles.map(({ name }) => name),
+    expiresAt,
+  };
 }
 
-function readEntity(value: unknown): IdentityEntity | undefined {
-  const { domain } = fieldsOf(value);
-  const [entity, within] = [readNamed(value), readNamed(domain)];
-  return entity && within && { ...entity, domain: within };
-}
-
-function readNamed(value: unknown): { id: string; name: string } | undefined {
-  const { id, name } = fieldsOf(value);
-  return typeof id === 'string' && typeof name === 'string' ? { id, name } : undefined;
-}
-
-/** The fields of a JSON object; none of other values. */
-function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
+/** An entity without what Keystone says of it besides. */
+function entityOf({ id, name, domain }: IdentityEntity): IdentityEntity {
+  return { id, name, domain: { id: domain.id, name: domain.name } };
 }

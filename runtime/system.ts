@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdirSync, readFileSync, statSync } from 'node:fs';
+import { mkdirSync, statSync } from 'node:fs';
 import { mkdir, open, stat } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import path from 'node:path';
@@ -75,21 +75,6 @@ function directoriesOnTheWay(directory: string): string[] {
   const absolute = path.resolve(directory);
   const parent = path.dirname(absolute);
   return parent === absolute ? [absolute] : [...directoriesOnTheWay(parent), absolute];
-}
-
-/** Where the system does not say: POSIX systems give a process at least so many. */
-const usualLimit = 1024;
-
-/** How many files and connections this process may have open. */
-export function descriptorLimit(): number {
-  let text = '';
-  try {
-    text = readFileSync('/proc/self/limits', 'utf8');
-  } catch {
-    // Only Linux has it.
-  }
-  const [, limit] = /^Max open files\s+(\d+)/m.exec(text) ?? [];
-  return limit === undefined ? usualLimit : Number(limit);
 }
 
 /** What the system calls an error (`ENOENT`, …), or one of ours (`ERR_…`); `undefined`: nothing. */

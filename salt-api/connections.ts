@@ -5,12 +5,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { type Duplex, type Readable, Transform } from 'node:stream';
-import {
-  ConnectionGuard,
-  type GuardedConnection,
-  type GuardLimits,
-  peerAddress,
-} from '#minion-protocol';
+import { ConnectionGuard, type GuardedConnection, peerAddress } from '#minion-protocol';
 import { TokenBuckets } from '#runtime';
 import { SaltApiError } from './errors.ts';
 
@@ -242,7 +237,7 @@ function busy(): SaltApiError {
   return new SaltApiError('ERR_HTTP_BUSY', 'too many connections, or bytes of bodies, are held');
 }
 
-function guardLimits(limits: HttpConnectionLimits): GuardLimits {
+function guardLimits(limits: HttpConnectionLimits): ConnectionGuard['limits'] {
   // Late requests get an answer of the server's before the guard ends their connection.
   const lateMs = limits.requestTimeoutMs + 30_000;
   return {

@@ -9,7 +9,6 @@ import {
   OPCODE_PONG,
   OPCODE_TEXT,
   WebsocketDecoder,
-  type WebsocketEvent,
 } from '#minion-protocol';
 import type { SendQueue } from '#runtime';
 import { linkSignals, TokenBuckets } from '#runtime';
@@ -183,7 +182,7 @@ class WebsocketStream {
   }
 }
 
-function isAnswered({ type }: WebsocketEvent): boolean {
+function isAnswered({ type }: ReturnType<WebsocketDecoder['push']>[number]): boolean {
   return type === 'message' || type === 'ping';
 }
 

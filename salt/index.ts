@@ -60,7 +60,7 @@ export function saltServices(options: SaltServiceOptions = {}): MasterExtension[
       open: async (host) => (await import('./mine/extension.ts')).openMineExtension(host),
     },
     runners: {
-      after: ['mine'],
+      after: ['files', 'mine', 'pillar'],
       open: async (host) => (await import('./runners/extension.ts')).openRunners(host),
     },
     wheel: {
@@ -103,6 +103,12 @@ export async function preloadSaltServices(): Promise<void> {
     import('./peers/extension.ts'),
     import('./tops/extension.ts'),
   ]);
+}
+
+/** Names of the functions that templates of pillar or orchestrations may call. */
+export async function loadTemplateFunctionNames(): Promise<readonly string[]> {
+  const { templateFunctionNames } = await import('./compatibility.ts');
+  return templateFunctionNames();
 }
 
 /** Loads what reads reactor files without an event. */

@@ -2,10 +2,11 @@
 
 import { createHash, type Hash } from 'node:crypto';
 import { setImmediate as othersTurn } from 'node:timers/promises';
-import { openLmdbTables } from './embedded.ts';
-import { rowsOf } from './inspect.ts';
+import { rowsOf } from './check-tables.ts';
+import { encodeKey, isBelow } from './key-bytes.ts';
+import { openLmdbTables } from './lmdb-tables.ts';
+import { packNumber, unpackEntry } from './row-layout.ts';
 import type { Key } from './store.ts';
-import { encodeKey, packNumber, unpackEntry } from './table-store.ts';
 import type { Row, Tables } from './tables.ts';
 
 /** What was counted. */
@@ -91,10 +92,6 @@ function* rowsBehind({ entries }: Tables, prefix: Buffer): Generator<Row> {
   for (const { key, value } of rowsOf(entries, prefix)) {
     yield { key: key.subarray(prefix.length), value };
   }
-}
-
-function isBelow(prefix: Buffer, key: Buffer): boolean {
-  return key.subarray(0, prefix.length).equals(prefix);
 }
 
 function* filter(rows: Iterable<Row>, isWanted: (row: Row) => boolean): Generator<Row> {

@@ -121,3 +121,6 @@ export function storeUnavailable(what: string, cause: unknown): StoreError {
     describeSystemError(cause) ?? (cause instanceof Error ? cause.message : String(cause));
   return new StoreError('ERR_STORE_UNAVAILABLE', `${what}: ${reason}`, { cause });
 }
+
+/** The words for a write that found no room. */
+export const diskFullMessage = 'the disk of the store is full: nothing was kept';

@@ -1,27 +1,29 @@
 /** What must survive: the store's interface and its engines. */
 
 export { type BackupReceipt, readBackup } from './backup.ts';
+export type { KeyedChange } from './change-feed.ts';
+export type { StoreInspection } from './check-tables.ts';
+export { copyStore, readStore } from './closed-store.ts';
 export { type ContentDigest, digestStore } from './content-digest.ts';
 export { type HolderState, probeHolder } from './directory.ts';
 export {
   detachFromLog,
   type EmbeddedStore,
   type EmbeddedStoreOptions,
-  engineVersion,
   HeldTables,
   openEmbeddedStore,
   openHeldTables,
   prepareStoreDirectory,
-  type StoreUpgrade,
 } from './embedded.ts';
 export {
   StoreError,
   type StoreErrorCode,
   storeErrors,
 } from './errors.ts';
+export { removeExpired } from './expiry.ts';
 export { type HeldRow, HeldRows, type Hold } from './held-rows.ts';
-export { copyStore, inspectStore, readStore, type StoreInspection } from './inspect.ts';
-export { Lease } from './lease.ts';
+export { inspectStore } from './inspect.ts';
+export { engineVersion } from './lmdb-tables.ts';
 export { createMemoryStore } from './memory.ts';
 export { endHolder, hasEnded, ownIdentity } from './process-identity.ts';
 export { type RestoreOptions, type RestoreReceipt, restoreStore } from './restore.ts';
@@ -36,6 +38,7 @@ export {
   type RowOf,
   Texts,
 } from './row-codec.ts';
+export { logStateKey, revisionKey, unpackNumber } from './row-layout.ts';
 export {
   type Change,
   type Entry,
@@ -49,14 +52,7 @@ export {
   writeInParts,
 } from './store.ts';
 export { changeBelow, operationBelow, storeBelow } from './store-below.ts';
-export type { KeyedChange, StreamStep, WriteStep } from './table-store.ts';
-export {
-  applyStreamStep,
-  applyWrite,
-  logStateKey,
-  removeExpired,
-  revisionKey,
-  TableStore,
-  unpackNumber,
-} from './table-store.ts';
+export { TableStore } from './table-store.ts';
+export { applyStreamStep, type StreamStep } from './table-stream.ts';
 export type { Row, RowRange, RowTables, Table, Tables } from './tables.ts';
+export { applyWrite, type WriteStep } from './write-steps.ts';

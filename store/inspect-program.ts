@@ -1,7 +1,8 @@
 /** Reads the store in the directory given, and tells its parent what it found. */
 
-import { openLmdbTables } from './embedded.ts';
-import { checkTables, type InspectionMessage } from './inspect.ts';
+import { checkTables } from './check-tables.ts';
+import type { InspectionMessage } from './inspect.ts';
+import { openLmdbTables } from './lmdb-tables.ts';
 
 function inspect(directory: string): InspectionMessage {
   try {

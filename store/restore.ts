@@ -2,12 +2,14 @@ import { chown, link, mkdir, mkdtemp, open, readdir, rename, rm, stat } from 'no
 import path from 'node:path';
 import { isDiskFull } from '#runtime';
 import { fileTimestamp, readBackup, syncDirectory } from './backup.ts';
+import { checkTables, type StoreInspection } from './check-tables.ts';
 import { type DirectoryLock, lockDirectory } from './directory.ts';
-import { openLmdbTables, prepareStoreDirectory } from './embedded.ts';
+import { prepareStoreDirectory } from './embedded.ts';
 import { StoreError } from './errors.ts';
-import { checkTables, type StoreInspection } from './inspect.ts';
+import { openLmdbTables } from './lmdb-tables.ts';
+import { layoutVersion } from './row-layout.ts';
 import type { Store } from './store.ts';
-import { layoutVersion, TableStore } from './table-store.ts';
+import { TableStore } from './table-store.ts';
 
 export interface RestoreOptions {
   /** A backup that `EmbeddedStore.backup` made, or the copy that an upgrade kept. */

@@ -74,6 +74,9 @@ function isSyntaxInSalt(kind: string): boolean {
   );
 }
 
+/** Ends a rendering for a reason of the caller's, which catches it. Templates cannot. */
+export class Interruption extends Error {}
+
 /** What a code means to whoever reads a log. */
 export interface TemplateErrorEntry {
   readonly meaning: string;

@@ -1,4 +1,5 @@
 export {
+  Interruption,
   TemplateError,
   type TemplateErrorCode,
   templateErrors,

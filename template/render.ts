@@ -1,3 +1,4 @@
+import { Interruption } from './errors.ts';
 import { renderRoot } from './jinja/execute.ts';
 import { Context } from './jinja/frame.ts';
 import { makeGlobals } from './jinja/globals.ts';
@@ -12,21 +13,27 @@ import { isText, type PyObject, textOf, type Value } from './python/values.ts';
 
 /**
  * A function that templates may call as `salt['mod.fun'](…)`: plain data in and out. What it
- * throws ends the rendering with ERR_TEMPLATE_FUNCTION and the error's message.
+ * throws ends the rendering with ERR_TEMPLATE_FUNCTION and the error's message; an
+ * {@link Interruption} and an {@link UnsupportedFeature} stay as they are.
  */
 export type SaltFunction = (
   args: readonly PlainData[],
   kwargs: Readonly<Record<string, PlainData>>,
 ) => unknown;
 
+/** The functions of a template. */
+type FunctionOptions = Pick<RenderOptions, 'functions' | 'insteadOf'>;
+
 /** What `salt` is in a template: a closed table of functions. */
 class SaltFunctions implements PyObject {
   readonly typeName = 'AliasedLoader';
   readonly module = 'salt.utils.templates.';
   readonly #functions: Readonly<Record<string, SaltFunction>>;
+  readonly #insteadOf: (fun: string) => string;
 
-  constructor(functions: Readonly<Record<string, SaltFunction>>) {
+  constructor({ functions = {}, insteadOf = () => 'see docs/compatibility.md' }: FunctionOptions) {
     this.#functions = functions;
+    this.#insteadOf = insteadOf;
   }
 
   item(key: Value): Value | undefined {
@@ -50,7 +57,9 @@ class SaltFunctions implements PyObject {
 
   #find(name: string): Value | undefined {
     const run = Object.hasOwn(this.#functions, name) ? this.#functions[name] : undefined;
-    if (run === undefined) return isFunctionName(name) ? notServed(name) : undefined;
+    if (run === undefined) {
+      return isFunctionName(name) ? notServed(name, this.#insteadOf(name)) : undefined;
+    }
     return new BuiltinFunction(name, ({ positional, named }) => {
       const args = positional.map((value) => toPlain(value));
       const kwargs = Object.fromEntries(Array.from(named, ([key, value]) => [key, toPlain(value)]));
@@ -71,10 +80,10 @@ function isFunctionName(name: string): boolean {
  * A function that may exist under Salt but is not served here. It is defined, as it is under Salt,
  * so that `default` does not hide it: only its call fails.
  */
-function notServed(name: string): Value {
+function notServed(name: string, instead: string): Value {
   return new BuiltinFunction(name, () => {
     throw new UnsupportedFeature(
-      `the function ${name} is not served in this template; see docs/compatibility.md for those that are`,
+      `the function ${name} is not served: ${instead}; see docs/compatibility.md`,
     );
   });
 }
@@ -88,6 +97,7 @@ function call(
   try {
     return run(args, kwargs);
   } catch (cause) {
+    if (cause instanceof Interruption || cause instanceof UnsupportedFeature) throw cause;
     const message = cause instanceof Error ? cause.message : 'the function failed';
     throw new PythonException('SaltFunctionError', message, { cause });
   }
@@ -126,6 +136,8 @@ export interface RenderOptions {
   readonly limits?: Partial<TemplateLimits>;
   /** What `salt['test.ping']` and `salt.test.ping` find. */
   readonly functions?: Readonly<Record<string, SaltFunction>>;
+  /** Returns why a function is not among them, and what to use instead. */
+  readonly insteadOf?: (fun: string) => string;
   /** Whether what is undefined fails when it is used; Salt's `allow_undefined` turned round. Default true. */
   readonly strict?: boolean;
   /** Salt's `jinja_trim_blocks`. Default false. */
@@ -174,8 +186,8 @@ export function renderJinja(source: string | Template, options: RenderOptions): 
 /** The variables, each converted once, in front of the functions that all templates have. */
 function namesOf(options: RenderOptions, builtins: ReadonlyMap<string, Value>): NameLookup {
   const { context = {}, functions, name } = options;
-  const converted = new Map<string, Value>(tplNames(name));
-  if (functions !== undefined) converted.set('salt', new SaltFunctions(functions));
+  const converted = new Map<string, Value>([...tplNames(name), ['tplpath', name]]);
+  if (functions !== undefined) converted.set('salt', new SaltFunctions(options));
   return {
     get: (key) => {
       const known = converted.get(key);

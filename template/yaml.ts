@@ -72,7 +72,8 @@ interface Pair {
  * @throws TemplateError ERR_YAML with file and line; ERR_TEMPLATE_LIMIT for aliases or nesting
  * without end
  */
-export function loadYaml(text: string, options: YamlOptions): Value {
+export function loadYaml(given: string, options: YamlOptions): Value {
+  const text = given.startsWith('\ufeff') ? given.slice(1) : given;
   const lines = new LineCounter();
   const problems = new Problems(options.name, lines);
   const control = /[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}\ufeff]/u.exec(
@@ -91,6 +92,7 @@ export function loadYaml(text: string, options: YamlOptions): Value {
   const root: Node | null = document.contents;
   if (root === null) return null;
   new Bounds(document, problems, options).check(root);
+  new StrictForms(document, problems, text).check(root);
   return new Constructor(document, problems, text).construct(root);
 }
 
@@ -207,6 +209,71 @@ class Bounds {
   }
 }
 
+/** Forms that libyaml refuses and the `yaml` package accepts. */
+class StrictForms {
+  readonly #document: Document<Node>;
+  readonly #problems: Problems;
+  readonly #text: string;
+  readonly #anchors = new Set<string>();
+
+  constructor(document: Document<Node>, problems: Problems, text: string) {
+    this.#document = document;
+    this.#problems = problems;
+    this.#text = text;
+  }
+
+  check(node: Node): void {
+    if (isAlias(node)) return;
+    const { anchor } = node;
+    if (anchor !== undefined) {
+      if (this.#anchors.has(anchor)) {
+        this.#problems.fail('ComposerError', 'found duplicate anchor', offsetOf(node));
+      }
+      this.#anchors.add(anchor);
+    }
+    if (isScalar(node)) this.#checkScalar(node);
+    if (isMap<Node, Node | null>(node) && node.flow !== true) {
+      for (const { key } of node.items) this.#checkKey(key);
+    }
+    for (const part of partsOf(node, this.#document, this.#problems)) this.check(part);
+  }
+
+  /** An empty key of a block mapping needs its question mark. */
+  #checkKey(key: Node): void {
+    const [from, to] = key.range ?? [0, 0];
+    if (!isScalar(key) || from !== to || key.anchor !== undefined || key.tag !== undefined) return;
+    if (!this.#text.slice(0, from).trimEnd().endsWith('?')) {
+      this.#problems.fail('ParserError', 'did not find expected key', from);
+    }
+  }
+
+  #checkScalar({ type, range }: Scalar): void {
+    const [from, to] = range ?? [0, 0];
+    if (type === 'PLAIN' && /^:[,?[\]{}]/.test(this.#text.slice(to, to + 2))) {
+      this.#problems.fail('ScannerError', "found unexpected ':'", from);
+    }
+    if (type === 'QUOTE_DOUBLE' && surrogateEscape.test(this.#text.slice(from, to))) {
+      this.#problems.fail('ScannerError', 'found invalid Unicode character escape code', from);
+    }
+    const isBlock = type === 'BLOCK_LITERAL' || type === 'BLOCK_FOLDED';
+    if (isBlock && hasTabAsIndentation(this.#text.slice(from, to))) {
+      const detail = 'found a tab character where an indentation space is expected';
+      this.#problems.fail('ScannerError', detail, from);
+    }
+  }
+}
+
+/** An escaped half of a surrogate pair: YAML has `\UXXXXXXXX` for such characters. */
+const surrogateEscape = /(?<!\\)(?:\\\\)*\\(?:u|U0000)[dD][89a-fA-F]/;
+
+/** Whether a block scalar has a tab before its first text, where its header names no indentation. */
+function hasTabAsIndentation(scalar: string): boolean {
+  const [header = '', ...lines] = scalar.split(/\r\n?|\n/);
+  if (/\d/.test(header.replace(/#.*/, ''))) return false;
+  const first = lines.find((line) => !/^ *$/.test(line));
+  return first !== undefined && /^ *\t/.test(first);
+}
+
 function partsOf(node: Node, document: Document<Node>, problems: Problems): Node[] {
   if (isAlias(node)) return [resolveAlias(node, document, problems)];
   if (isSeq<Node>(node)) return node.items;
@@ -270,6 +337,11 @@ class Constructor {
       case 'seq':
         return node.items.map((item) => this.construct(item));
       case 'omap':
+        return this.#problems.fail(
+          'ConstructorError',
+          'expected a mapping node, but found sequence',
+          offsetOf(node),
+        );
       case 'pairs':
         return node.items.map((item) => this.#pair(item));
     }
@@ -287,7 +359,7 @@ class Constructor {
 
   #mapping(node: YAMLMap<Node, Node | null>): Value {
     const tag = tagOf(node);
-    if (tag !== 'map' && tag !== 'set') return this.#unknownTag(node, tag);
+    if (!['map', 'omap', 'set'].includes(tag)) return this.#unknownTag(node, tag);
     const dict = new Dict();
     for (const pair of this.#flatten(node)) this.#add(dict, pair);
     return tag === 'set' ? new PySet(dict.keys()) : dict;
@@ -363,7 +435,7 @@ function tagOf(node: Exclude<Node, Alias>): string {
   if (tag !== undefined && tag !== '!') return tag.startsWith(core) ? tag.slice(core.length) : tag;
   if (isSeq(node)) return 'seq';
   if (isMap(node)) return 'map';
-  return isScalar(node) && node.type === 'PLAIN' && tag !== '!' ? resolveTag(textOf(node)) : 'str';
+  return isScalar(node) && node.type === 'PLAIN' ? resolveTag(textOf(node)) : 'str';
 }
 
 function textOf({ value, source }: Scalar): string {

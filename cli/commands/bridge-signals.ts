@@ -21,6 +21,7 @@ interface AddOptions extends OwnerOptions {
   readonly nodegroup?: readonly string[];
   readonly project?: readonly string[];
   readonly member?: readonly string[];
+  readonly emptyIsSuccess?: boolean;
   readonly stack?: string;
   readonly expires?: number;
   readonly replace?: boolean;
@@ -48,6 +49,7 @@ function addHandleAdd(handle: Command, context: CommandContext): void {
     .option('-N, --nodegroup <names...>', 'nodegroups whose minions may signal it')
     .option('--project <names...>', 'projects whose enrolled minions may signal it')
     .option('--member <names...>', 'members that a minion may signal for: heat/<alias>/<member>')
+    .option('--empty-is-success', 'count an event without data as SUCCESS, not as FAILURE')
     .option('--stack <name>', 'stack whose quota applies to the signals')
     .option('--owner <name>', 'owner of the handle, for instance a project')
     .addOption(
@@ -61,7 +63,7 @@ function addHandleAdd(handle: Command, context: CommandContext): void {
     .addOption(logLevelOption())
     .action(async (alias: string, file: string, options: AddOptions) => {
       const { configDir, minion, glob, nodegroup, project, ...more } = options;
-      const { member, stack, owner, expires, replace = false, json } = more;
+      const { member, emptyIsSuccess, stack, owner, expires, replace = false, json } = more;
       if ([minion, glob, nodegroup, project].every((it) => it === undefined)) {
         const text = 'say who may signal it: --minion, --glob, --nodegroup or --project';
         throw new CommandError('ERR_ARGS', text);
@@ -73,6 +75,7 @@ function addHandleAdd(handle: Command, context: CommandContext): void {
         ...(nodegroup === undefined ? {} : { nodegroups: nodegroup }),
         ...(project === undefined ? {} : { projects: project }),
         ...(member === undefined ? {} : { members: member }),
+        ...(emptyIsSuccess === undefined ? {} : { emptyIsSuccess }),
         ...(stack === undefined ? {} : { stack }),
         ...(owner === undefined ? {} : { owner }),
         ...(expires === undefined ? {} : { expiresAt: Date.now() + Math.round(expires * 1000) }),
@@ -121,12 +124,17 @@ function addHandleSubcommand(
     .description(description)
     .argument('<alias>')
     .option('--owner <name>', 'owner of the handle, if several owners have this alias')
+    .option('--stack <name>', 'stack of the handle, if several stacks have this alias')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
-    .action(async (alias: string, { configDir, json, owner }: OwnerOptions) => {
+    .action(async (alias: string, { configDir, json, owner, stack }: AddOptions) => {
       const bridge = await context.openExtension(configDir, 'bridge');
-      const which = { alias, ...(owner === undefined ? {} : { owner }) };
+      const which = {
+        alias,
+        ...(owner === undefined ? {} : { owner }),
+        ...(stack === undefined ? {} : { stack }),
+      };
       await printHandle(await bridge.call<HandleInfo>(`handles.${name}`, which), json, context);
     });
 }
@@ -146,6 +154,7 @@ async function printHandle(
     ['minions', minions.length === 0 ? undefined : minions.join(', ')],
     ['groups', groupTexts(info).join(', ') || undefined],
     ['members', members.length === 0 ? undefined : members.join(', ')],
+    ['empty', info.emptyIsSuccess ? 'events without data count as SUCCESS' : undefined],
     ['stack', stack],
     ['owner', owner],
     ['expires', new Date(info.expiresAt).toISOString()],

@@ -24,6 +24,7 @@ export function addStackCommands(bridge: Command, context: CommandContext): void
       await print(details);
       for (const followed of details.followed) await printLine(stdout, formatServer(followed));
       for (const one of details.deployments) await printLine(stdout, formatDeployment(one));
+      for (const one of details.unclaimed) await printLine(stdout, formatUnclaimed(one));
     },
     printAdvice: async ({ unlisted }) => {
       if (unlisted.length === 0) return;
@@ -40,9 +41,19 @@ function formatStack({ name, stack, servers, minions, owner }: StackInfo): strin
   return escapeName(`${name}:${what} ${counts}${whose}`);
 }
 
-function formatServer({ server, minion, problem }: StackDetails['followed'][number]): string {
-  const why = problem === undefined ? '' : `: ${problem}`;
+function formatServer(status: StackDetails['followed'][number]): string {
+  const { server, minion, problem, warnings = [] } = status;
+  const problems = [...(problem === undefined ? [] : [problem]), ...warnings];
+  const why = problems.length === 0 ? '' : `: ${problems.join('; ')}`;
   return escapeName(`server ${server} is ${minion ?? 'no minion yet'}${why}`);
+}
+
+function formatUnclaimed(signal: StackDetails['unclaimed'][number]): string {
+  const { acceptedAt, alias, member, minion, state, reason } = signal;
+  const tag = member === undefined ? `heat/${alias}` : `heat/${alias}/${member}`;
+  const when = new Date(acceptedAt).toISOString();
+  const why = reason === undefined ? '' : `: ${reason}`;
+  return escapeName(`${when} signal ${tag} of ${minion} has no handle (${state})${why}`);
 }
 
 function formatDeployment({

@@ -1,9 +1,11 @@
 /** `saltbridge enroll`: machines on their way to being minions, and on their way out. */
 
+import { readFile } from 'node:fs/promises';
+import { gunzipSync } from 'node:zlib';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { ExtensionClient } from '#client';
 import type { Enrolment, EnrolRequest, KnownMinion, NewEnrolment } from '#heat-bridge';
-import { type CommandContext, readFileOrStandardInput, readTextFile } from '../context.ts';
+import { type CommandContext, readFileOrStandardInput } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
@@ -47,9 +49,26 @@ async function toEnrolRequest(
     ...(lifetime === undefined ? {} : { lifetimeSeconds: lifetime }),
     ...(protocol === undefined ? {} : { protocol }),
     ...(minionConfig === undefined ? {} : { configDir: minionConfig }),
-    ...(file === undefined ? {} : { beside: await readTextFile(file) }),
+    ...(file === undefined ? {} : { beside: await readUserData(file) }),
     ...(expires === undefined ? {} : { expires: parseExpiry(expires) }),
   };
+}
+
+const maxUserDataBytes = 262_144;
+
+/** Reads user-data as text, also where it is compressed by gzip. @throws CommandError ERR_ARGS */
+async function readUserData(file: string): Promise<string> {
+  const bytes = await readFile(file).catch((cause: unknown) => {
+    throw new CommandError('ERR_ARGS', `${file} cannot be read`, { cause });
+  });
+  const isCompressed = bytes[0] === 0x1f && bytes[1] === 0x8b;
+  try {
+    const text = isCompressed ? gunzipSync(bytes, { maxOutputLength: maxUserDataBytes }) : bytes;
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(text);
+  } catch (cause) {
+    const problem = 'it is neither text in UTF-8 nor gzip of such text of at most 262,144 bytes';
+    throw new CommandError('ERR_ARGS', `${file} cannot be merged: ${problem}`, { cause });
+  }
 }
 
 /**

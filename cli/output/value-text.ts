@@ -1,7 +1,6 @@
 /** Values of the wire as text: as Python prints them, which Salt's outputters do, and as JSON and YAML. */
 
 import {
-  type PythonForms,
   toPythonValue,
   unboundedStr,
   WireDateTime,
@@ -17,6 +16,9 @@ import { wrapLine } from '#template/python/text-wrap.ts';
 import { Bytes, Float, Tuple, type Value } from '#template/python/values.ts';
 import { dumpYaml } from '#template/python/yaml.ts';
 import { escapeJson } from '../terminal.ts';
+
+/** Forms of the values of the wire that have no literal in Python. */
+type PythonForms = Parameters<typeof toPythonValue>[1];
 
 /** Salt's client gets dates as text, and extensions as a pair. */
 const printed: PythonForms = {

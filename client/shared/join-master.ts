@@ -3,7 +3,6 @@
 import { randomBytes } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import { Agent } from 'node:http';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { loadSaltConfig, type MasterConfig, storeDirectory } from '#config';
 import {
@@ -14,7 +13,7 @@ import {
   MasterError,
 } from '#master';
 import { createJidSource } from '#minion-protocol';
-import { codeOf, linkSignals } from '#runtime';
+import { codeOf, linkSignals, sleepUntilAborted } from '#runtime';
 import { prepareStoreDirectory } from '#store';
 import { type Connection, localConnection } from '../connection.ts';
 import { RemoteError } from '../errors.ts';
@@ -235,7 +234,8 @@ class Member implements MasterSource {
         this.#fail(error);
         restMs = failurePauseMs;
       }
-      await pause(restMs, this.#closing.signal);
+      // Keeps the process alive, unlike a look that nothing waits for.
+      await sleepUntilAborted(restMs, this.#closing.signal);
     }
   }
 
@@ -341,7 +341,7 @@ class Member implements MasterSource {
       isOver = true;
     });
     while (!isOver) {
-      await Promise.race([ended, pause(watchMs, left)]);
+      await Promise.race([ended, sleepUntilAborted(watchMs, left)]);
       if (isOver) return;
       const seen = await watch.look();
       if (seen !== 'answering' && seen !== 'silent') return;
@@ -442,15 +442,6 @@ async function openJoin(
     if (codeOf(error) !== 'ERR_RPC_UNKNOWN_METHOD') throw error;
     const message = 'a program that does not share it holds the master; start it by joinMaster too';
     throw new SharedMasterError('ERR_NO_HOLDER', message, { cause: error });
-  }
-}
-
-/** Keeps the process alive, unlike a look that nothing waits for. */
-async function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
-  try {
-    await sleep(milliseconds, undefined, { signal });
-  } catch {
-    // Nothing is waited for any more.
   }
 }
 

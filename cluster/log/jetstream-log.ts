@@ -18,15 +18,17 @@ export interface JetStreamLogOptions {
   /** Name of the cluster: letters, digits, `-` and `_`. Stream and subjects are named by it. */
   readonly cluster: string;
   /** Makes the stream where there is none. */
-  readonly create?: { readonly replicas: number };
-  readonly user?: string;
-  readonly password?: string;
+  readonly create?: { readonly replicas: number } | undefined;
+  readonly user?: string | undefined;
+  readonly password?: string | undefined;
   /** A JWT and its key, as `nsc` writes them; asked for at each connection. */
-  readonly credentials?: () => Uint8Array;
+  readonly credentials?: (() => Uint8Array) | undefined;
   /** The seed of an nkey; asked for at each connection. */
-  readonly nkeySeed?: () => Uint8Array;
+  readonly nkeySeed?: (() => Uint8Array) | undefined;
   /** PEM. */
-  readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string };
+  readonly tls?:
+    | { readonly ca?: string; readonly cert?: string; readonly key?: string }
+    | undefined;
   /** How long servers that start, or have no leader, are waited for. Default: 15,000. */
   readonly connectTimeoutMs?: number;
   /** How long one request waits for its answer. Default: 4,000. */

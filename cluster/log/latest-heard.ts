@@ -1,5 +1,16 @@
-import type { OpenedMessage } from './cipher.ts';
+import type { LogCipher, OpenedMessage } from './cipher.ts';
+import type { TransactionLog } from './transaction-log.ts';
 import type { LogView } from './view.ts';
+
+/** A member's side of what members send each other beside the log. */
+export interface MemberLink {
+  readonly log: TransactionLog;
+  readonly view: LogView;
+  readonly cipher: LogCipher;
+  readonly member: string;
+  /** Of this opening, as the log has it. */
+  readonly session: string;
+}
 
 interface Heard {
   /** Of its opening, as the log has it. */

@@ -1,12 +1,9 @@
 import { delay, inMilliseconds } from '#runtime';
 import {
   type BackupReceipt,
-  type Change,
   type EmbeddedStoreOptions,
   type HeldTables,
-  type Key,
   openHeldTables,
-  type Store,
   StoreError,
   type StreamStep,
   TableStore,
@@ -38,12 +35,12 @@ export interface LogStoreOptions extends EmbeddedStoreOptions {
   /** Name of this member; another process that opens the log under it takes its place. */
   readonly member: string;
   /** Where a write must be applied before it is acknowledged. Default: `second`. */
-  readonly acknowledge?: AcknowledgeRule;
+  readonly acknowledge?: AcknowledgeRule | undefined;
   /**
    * Whether writes go on where too few members are alive. Default: `local` while the cluster has
    * one member, `refuse` otherwise.
    */
-  readonly whenAlone?: 'local' | 'refuse';
+  readonly whenAlone?: 'local' | 'refuse' | undefined;
   /** Told once, when the store finds that it and the log do not have the same history. */
   readonly onDiverged?: (error: StoreError) => void;
   /** How long a write waits for the log and for other members. Default: 15,000. */
@@ -81,39 +78,6 @@ interface LogStoreStatus {
   readonly warnings: readonly string[];
 }
 
-/** A store whose writes are entries of a log that other members apply as well. */
-export interface LogStore extends Store {
-  readonly status: LogStoreStatus;
-  readonly isFull: boolean;
-  /**
-   * Calls the listener with each change under the prefix, whichever member made it, until the
-   * signal: before the write that made it resolves here. It must not throw.
-   */
-  onChange(prefix: Key, listener: (change: Change) => void, signal: AbortSignal): void;
-  /**
-   * Sends a message to the other members that are connected. It may be lost.
-   * @throws StoreError ERR_STORE_TOO_LARGE
-   */
-  send(body: Uint8Array): void;
-  /** Calls the listener with each message of another member, once. */
-  onMessage(listener: MessageListener): void;
-  /**
-   * Makes a backup, which another member can be restored from, and lets the log forget what is
-   * older than the last backup but one and applied by all members that are alive.
-   * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL, ERR_CLUSTER_OUTCOME
-   */
-  backup(target: string): Promise<BackupReceipt>;
-  /**
-   * Makes a backup that a new member begins with, and nobody keeps: the log forgets nothing for it.
-   * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL
-   */
-  handOver(target: string): Promise<BackupReceipt>;
-  /** Waits until this store has applied all that any member wrote before the call. */
-  barrier(): Promise<void>;
-  /** Takes a member that is gone for good out of the cluster. */
-  removeMember(name: string): Promise<void>;
-}
-
 const maxOpenings = 5;
 const maxEntriesPerTransaction = 256;
 const maxEntriesAhead = 1024;
@@ -141,7 +105,7 @@ export async function openLogStore(options: LogStoreOptions): Promise<LogStore> 
     const state = await startingState(held.tables, options.log, cipher);
     const health = await options.log.health();
     const view = new LogView(held.tables, cipher, state);
-    const store = new TableLogStore({ held, view, cipher, options, health });
+    const store = new LogStore({ held, view, cipher, options, health });
     tell = (error) => store.fail(error);
     try {
       await store.start();
@@ -159,7 +123,7 @@ export async function openLogStore(options: LogStoreOptions): Promise<LogStore> 
   }
 }
 
-interface TableLogStoreDeps {
+interface LogStoreDeps {
   readonly held: HeldTables;
   readonly view: LogView;
   readonly cipher: LogCipher;
@@ -167,7 +131,8 @@ interface TableLogStoreDeps {
   readonly health: LogHealth;
 }
 
-class TableLogStore extends TableStore implements LogStore {
+/** A store whose writes are entries of a log that other members apply as well. */
+export class LogStore extends TableStore {
   readonly #held: HeldTables;
   readonly #view: LogView;
   readonly #options: LogStoreOptions;
@@ -189,7 +154,7 @@ class TableLogStore extends TableStore implements LogStore {
   /** Its own opening is applied. */
   #hasOpened = false;
 
-  constructor({ held, view, cipher, options, health }: TableLogStoreDeps) {
+  constructor({ held, view, cipher, options, health }: LogStoreDeps) {
     const now = options.now ?? Date.now;
     const ending = new AbortController();
     const close = async (): Promise<void> => {
@@ -217,12 +182,13 @@ class TableLogStore extends TableStore implements LogStore {
       writeTimeoutMs: this.#writeTimeoutMs,
       onBehind: (position) => this.#failBehind(position),
     });
+    const { session } = this.#appender;
+    const link = (kind: 'announcement' | 'message') => {
+      const cipher = new LogCipher(options.secret, options.cluster, kind);
+      return { log, view, member, session, cipher };
+    };
     this.#members = new Members({
-      log,
-      view,
-      cipher: new LogCipher(options.secret, options.cluster, 'announcement'),
-      member,
-      session: this.#appender.session,
+      ...link('announcement'),
       acknowledge: options.acknowledge ?? 'second',
       whenAlone: options.whenAlone,
       now,
@@ -230,14 +196,7 @@ class TableLogStore extends TableStore implements LogStore {
       reportIntervalMs: options.reportIntervalMs ?? 1000,
       onDiverged: (error) => this.fail(error),
     });
-    this.#messages = new Messages({
-      log,
-      view,
-      cipher: new LogCipher(options.secret, options.cluster, 'message'),
-      member,
-      session: this.#appender.session,
-      ending: ending.signal,
-    });
+    this.#messages = new Messages({ ...link('message'), ending: ending.signal });
     const interval = options.checkIntervalMs ?? 5000;
     this.#checker = setInterval(() => void this.#check(), interval).unref();
   }
@@ -278,25 +237,37 @@ class TableLogStore extends TableStore implements LogStore {
     throw new StoreError('ERR_STORE_FENCED', `another process is member ${member} of the cluster`);
   }
 
+  /**
+   * Sends a message to the other members that are connected. It may be lost.
+   * @throws StoreError ERR_STORE_TOO_LARGE
+   */
   send(body: Uint8Array): void {
     this.assertUsable();
     this.#messages.send(body);
   }
 
+  /** Calls the listener with each message of another member, once. */
   onMessage(listener: MessageListener): void {
     this.#messages.onMessage(listener);
   }
 
+  /** Waits until this store has applied all that any member wrote before the call. */
   async barrier(): Promise<void> {
     this.assertUsable();
     await this.#applied(await this.#appender.append({ kind: 'barrier' }));
   }
 
+  /** Takes a member that is gone for good out of the cluster. */
   async removeMember(name: string): Promise<void> {
     this.assertUsable();
     await this.#applied(await this.#appender.append({ kind: 'leave', member: name }));
   }
 
+  /**
+   * Makes a backup, which another member can be restored from, and lets the log forget what is
+   * older than the last backup but one and applied by all members that are alive.
+   * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL, ERR_CLUSTER_OUTCOME
+   */
   backup(target: string): Promise<BackupReceipt> {
     return this.busy(async () => {
       const { position } = this.#view.state;
@@ -307,6 +278,10 @@ class TableLogStore extends TableStore implements LogStore {
     });
   }
 
+  /**
+   * Makes a backup that a new member begins with, and nobody keeps: the log forgets nothing for it.
+   * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL
+   */
   handOver(target: string): Promise<BackupReceipt> {
     return this.busy(() => this.#held.backup(target));
   }

@@ -1,9 +1,6 @@
 import { StoreError } from '#store';
-import type { LogCipher } from './cipher.ts';
 import type { HistoryMark } from './entry.ts';
-import { LatestHeard } from './latest-heard.ts';
-import type { TransactionLog } from './transaction-log.ts';
-import type { LogView } from './view.ts';
+import { LatestHeard, type MemberLink } from './latest-heard.ts';
 
 /** Where a write must be applied before it is acknowledged. */
 export type AcknowledgeRule = 'local' | 'second' | 'majority';
@@ -39,13 +36,7 @@ interface Heard {
   readonly agreedAt: number;
 }
 
-export interface MembersOptions {
-  readonly log: TransactionLog;
-  readonly view: LogView;
-  readonly cipher: LogCipher;
-  readonly member: string;
-  /** Of this opening, as the log has it. */
-  readonly session: string;
+export interface MembersOptions extends MemberLink {
   readonly acknowledge: AcknowledgeRule;
   /** Whether writes go on where too few members are alive; by default in a cluster of one. */
   readonly whenAlone: 'local' | 'refuse' | undefined;

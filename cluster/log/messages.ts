@@ -1,19 +1,11 @@
 import { StoreError } from '#store';
-import { type LogCipher, sealOverheadBytes } from './cipher.ts';
-import { LatestHeard } from './latest-heard.ts';
-import type { TransactionLog } from './transaction-log.ts';
-import type { LogView } from './view.ts';
+import { sealOverheadBytes } from './cipher.ts';
+import { LatestHeard, type MemberLink } from './latest-heard.ts';
 
 /** Called with the content of a message and the name of the member that sent it. */
 export type MessageListener = (body: Buffer, from: string) => void;
 
-export interface MessagesOptions {
-  readonly log: TransactionLog;
-  readonly view: LogView;
-  readonly cipher: LogCipher;
-  readonly member: string;
-  /** Of this opening, as the log has it. */
-  readonly session: string;
+export interface MessagesOptions extends MemberLink {
   /** Ends it. */
   readonly ending: AbortSignal;
 }

@@ -4,8 +4,6 @@ import {
   applyWrite,
   type KeyedChange,
   logStateKey,
-  type Row,
-  type RowRange,
   type RowTables,
   removeExpired,
   StoreError,
@@ -289,49 +287,35 @@ class RecordedTables implements RowTables {
   readonly #effects: Buffer[] = [];
 
   constructor(tables: RowTables) {
-    const record = (name: number, table: Table): Table =>
-      new RecordedTable(table, (key, value) => {
-        const head = Buffer.allocUnsafe(9);
-        head.writeUInt8(value === undefined ? name : name + 1);
-        head.writeUInt32BE(key.length, 1);
-        head.writeUInt32BE(value?.length ?? 0, 5);
-        this.#effects.push(head, key, Buffer.from(value ?? noBytes));
-      });
-    this.entries = record(0, tables.entries);
-    this.expiries = record(2, tables.expiries);
-    this.records = record(4, tables.records);
-    this.meta = record(6, tables.meta);
+    this.entries = this.#record(0, tables.entries);
+    this.expiries = this.#record(2, tables.expiries);
+    this.records = this.#record(4, tables.records);
+    this.meta = this.#record(6, tables.meta);
+  }
+
+  #record(name: number, table: Table): Table {
+    const note = (key: Buffer, kind: number, value: Buffer): void => {
+      const head = Buffer.allocUnsafe(9);
+      head.writeUInt8(kind);
+      head.writeUInt32BE(key.length, 1);
+      head.writeUInt32BE(value.length, 5);
+      this.#effects.push(head, key, Buffer.from(value));
+    };
+    return {
+      get: (key) => table.get(key),
+      range: (range) => table.range(range),
+      put: (key, value) => {
+        note(key, name + 1, value);
+        table.put(key, value);
+      },
+      remove: (key) => {
+        note(key, name, noBytes);
+        table.remove(key);
+      },
+    };
   }
 
   effects(): Buffer {
     return Buffer.concat(this.#effects);
-  }
-}
-
-class RecordedTable implements Table {
-  readonly #table: Table;
-  readonly #record: (key: Buffer, value: Buffer | undefined) => void;
-
-  constructor(table: Table, record: (key: Buffer, value: Buffer | undefined) => void) {
-    this.#table = table;
-    this.#record = record;
-  }
-
-  get(key: Buffer): Buffer | undefined {
-    return this.#table.get(key);
-  }
-
-  put(key: Buffer, value: Buffer): void {
-    this.#record(key, value);
-    this.#table.put(key, value);
-  }
-
-  remove(key: Buffer): void {
-    this.#record(key, undefined);
-    this.#table.remove(key);
-  }
-
-  range(range: RowRange): Row[] {
-    return this.#table.range(range);
   }
 }

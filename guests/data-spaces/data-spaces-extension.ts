@@ -34,6 +34,7 @@ import { GuestRequests } from './guest-requests.ts';
 import { addGuestRoutes } from './guest-routes.ts';
 import { addGuestSignalRoute } from './guest-signals.ts';
 import { GuestTokens } from './guest-tokens.ts';
+import { redactReturn } from './secret-returns.ts';
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
 async function openDataSpaces(
@@ -82,6 +83,7 @@ async function openDataSpaces(
     pillar: guestPillar({ spaces, values, requests }),
     files: serveGuestFiles(files),
     minionRunners: requests.runners,
+    redactReturn: (minion, load) => redactReturn(spaces, minion, load),
     metrics: () => connectionFigures(coordinator),
     addRoutes: (app, server) => {
       const guestOf = createGuestIdentifier(server, tokens, agents);

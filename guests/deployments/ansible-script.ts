@@ -13,9 +13,9 @@ const ansibleTemplate = /\{\{|\{%|\{#/;
 
 /** Runs a playbook with Ansible, as the hook of heat-agents does. @throws BridgeError ERR_CFN_INIT */
 export function ansibleScript(config: GroupConfig): string {
-  const { inputs, outputs, options, id } = config;
+  const { inputs, facts, outputs, options, id } = config;
   const { inventory = 'localhost,' } = options;
-  const vars = writeJson({ ...inputs, heat_config_id: id });
+  const vars = writeJson({ ...facts, ...inputs, heat_config_id: id });
   if (ansibleTemplate.test(vars)) {
     throw configError('group ansible', 'an input has {{, {% or {#, which Ansible reads as code');
   }

@@ -18,6 +18,7 @@ import {
   findTextProblem,
   isPlainMap,
   type JsonSchema,
+  keywordForm,
   type Parameters,
   states,
 } from '#heat-bridge';
@@ -25,7 +26,7 @@ import { compileSchema, writeJson } from '#runtime';
 import { createStatesCommand, statesParameters } from '../cfn-init/states-command.ts';
 import { type CodeGroup, codeGroups, codeRowOf, configSetsInput } from './deployment-groups.ts';
 import { readGroupOptions } from './group-config.ts';
-import type { Deployment } from './metadata.ts';
+import { type Deployment, declaredFacts, heatFactsOf } from './metadata.ts';
 import type { DeploymentCall, ResolvedCall } from './resolved-call.ts';
 
 /** An entry of `deployments:`. */
@@ -99,6 +100,10 @@ export function parseCodeEntry(name: string, value: unknown): CodeDefinition {
   return definition;
 }
 
+/** Groups whose inputs are variables of an environment or of a playbook. */
+const variableGroups: ReadonlySet<CodeGroup> = new Set(['ansible', 'puppet', 'script']);
+const inputForm = /^(?!__)[A-Za-z_][A-Za-z0-9_-]*$/;
+
 interface CompiledCode {
   readonly definition: CodeDefinition;
   readonly inputs: CompiledParameters;
@@ -114,7 +119,11 @@ export class CodeCatalog {
   constructor(definitions: readonly CodeDefinition[]) {
     this.#entries = definitions.map((definition) => ({
       definition,
-      inputs: compileParameters(definition.name, definition.parameters),
+      inputs: compileParameters(
+        definition.name,
+        definition.parameters,
+        variableGroups.has(definition.group) ? keywordForm : inputForm,
+      ),
     }));
     const isOfStates = ({ group }: CodeDefinition): boolean => codeRowOf(group).runs === 'states';
     this.commands = new Catalog(
@@ -134,7 +143,11 @@ export class CodeCatalog {
     const { name } = entry.definition;
     try {
       // What the entry does not name is not taken: PATH or LD_PRELOAD would be code as well.
-      const values = entry.inputs.check(usedInputs(group, inputs, entry), (parameters) =>
+      const given = {
+        ...declaredFacts(deployment, entry.inputs.names),
+        ...usedInputs(group, inputs, entry),
+      };
+      const values = entry.inputs.check(given, (parameters) =>
         codeRowOf(group).runs === 'sls'
           ? findTextProblem(parameters, entry.inputs.schema, { isRendered: true })
           : undefined,
@@ -161,6 +174,7 @@ function codeCall(
     ...deployment,
     group,
     inputs,
+    facts: heatFactsOf(deployment),
     options: readGroupOptions(group, row.options, deployment.options, options),
     paths,
   };

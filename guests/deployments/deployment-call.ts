@@ -3,7 +3,7 @@
 import type { Catalog, CompiledCommand } from '#heat-bridge';
 import type { CodeCatalog } from './code-catalog.ts';
 import { configKindOf, deploymentGroups, isCodeGroup } from './deployment-groups.ts';
-import type { Deployment } from './metadata.ts';
+import { type Deployment, declaredFacts } from './metadata.ts';
 import type { ResolvedCall } from './resolved-call.ts';
 
 export interface CallCatalogs {
@@ -42,7 +42,8 @@ const stateFileName = /^[\w./-]*$/;
 /** The config names a state file, which a command of the catalog must apply; or it is SLS itself. */
 function resolveState(deployment: Deployment, { commands, code }: CallCatalogs): ResolvedCall {
   const { config, group } = deployment;
-  const name = typeof config === 'string' ? config.trim() : '';
+  if (typeof config !== 'string') return code.resolve({ ...deployment, group: 'salt' });
+  const name = config.trim();
   const found = commands.list().filter(({ definition }) => definition.state === name);
   const [command, another] = found;
   if (command === undefined && !stateFileName.test(name)) {
@@ -59,20 +60,11 @@ function resolveState(deployment: Deployment, { commands, code }: CallCatalogs):
   );
 }
 
-/** What Heat says of the deployment is passed where the command asks for it by these names. */
+/** Passes the inputs, and the facts of Heat that the command has parameters for. */
 function callOf({ definition }: CompiledCommand, deployment: Deployment): ResolvedCall {
-  const { action, inputs, resource } = deployment;
   const { properties = {} } = definition.parameters ?? {};
   const known = Object.keys(properties as object);
-  const own: Readonly<Record<string, string | undefined>> = {
-    deploy_action: action,
-    deploy_stack_id: resource?.stackPath,
-    deploy_resource_name: resource?.name,
-  };
-  const asked = Object.entries(own).flatMap(([key, value]) =>
-    value !== undefined && known.includes(key) ? [[key, value] as const] : [],
-  );
-  const params = { ...inputs, ...Object.fromEntries(asked) };
+  const params = { ...deployment.inputs, ...declaredFacts(deployment, known) };
   return { ok: true, call: { kind: 'command', command: definition.name, params } };
 }
 

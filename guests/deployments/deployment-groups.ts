@@ -8,7 +8,7 @@ import { wrapProgram, wrapScript } from '../script-wrapper.ts';
 import { ansibleScript } from './ansible-script.ts';
 import { chefScript } from './chef-script.ts';
 import { configText, type GroupConfig, type OptionNames } from './group-config.ts';
-import { slsWithInputs } from './inline-sls.ts';
+import { slsText, slsWithInputs } from './inline-sls.ts';
 import { hieraConfig, jsonFileConfig } from './json-files.ts';
 import { puppetScript } from './puppet-script.ts';
 import { runTool } from './tool-program.ts';
@@ -63,7 +63,7 @@ const rows: { readonly [G in DeploymentGroup]: GroupRow<G> } = {
       permits: 'config',
       options: noOptions,
       runs: 'sls',
-      code: (config) => slsWithInputs(configText(config), config.inputs),
+      code: (config) => slsWithInputs(slsText(config), config),
     },
   },
   'salt-state': { config: 'state-file-or-sls' },
@@ -141,7 +141,10 @@ const rows: { readonly [G in DeploymentGroup]: GroupRow<G> } = {
       options: noOptions,
       runs: 'shell',
       code: (config) =>
-        wrapScript(configText(config), { variables: config.inputs, outputs: config.outputs }),
+        wrapScript(configText(config), {
+          variables: { ...config.facts, ...config.inputs },
+          outputs: config.outputs,
+        }),
     },
   },
 };

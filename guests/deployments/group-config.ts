@@ -24,6 +24,8 @@ export interface GroupConfig {
   readonly id: string;
   readonly name: string;
   readonly inputs: Parameters;
+  /** Inputs of Heat: `deploy_action`, `deploy_server_id`, … */
+  readonly facts: Readonly<Record<string, string>>;
   readonly outputs: readonly string[];
   readonly options: GroupOptions;
   /** Directories below which files may be written; `undefined`: anywhere. */

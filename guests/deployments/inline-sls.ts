@@ -1,18 +1,68 @@
 /** Inline SLS with its inputs. No function of Salt's takes pillar beside it, so they are put before it. */
 
-import { BridgeError, type Parameters } from '#heat-bridge';
+import { BridgeError, isPlainMap } from '#heat-bridge';
+import { writeJson } from '#runtime';
+import { configText, type GroupConfig } from './group-config.ts';
+
+/** Returns the SLS: the text, or the text of a map. @throws BridgeError ERR_CFN_INIT */
+export function slsText(config: Pick<GroupConfig, 'config' | 'group'>): string {
+  return typeof config.config === 'string' ? configText(config) : flowYaml(config.config);
+}
+
+/** Text with double quotes is put in single quotes, so that expressions of Jinja in it stay whole. */
+function flowYaml(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(flowYaml).join(', ')}]`;
+  if (isPlainMap(value)) {
+    const members = Object.entries(value).map(([key, it]) => `${flowYaml(key)}: ${flowYaml(it)}`);
+    return `{${members.join(', ')}}`;
+  }
+  const isQuotable = typeof value === 'string' && value.includes('"') && !/['\p{Cc}]/u.test(value);
+  return isQuotable ? `'${value}'` : writeJson(value ?? null);
+}
+
+/** Functions of Salt that read the minion's own configuration and pillar, and no inputs. */
+const ownReader = /\b(?:config\.(?:get|option)|pillar\.(?:get|item))\b/;
 
 /**
- * SLS whose `pillar` has the inputs as well. They are in base64, which is text to Jinja and nothing
- * else.
- * @throws BridgeError ERR_COMMAND_PARAMETERS for inputs of SLS that names its renderers itself
+ * SLS whose `pillar` and `opts` have the inputs as well. They are in base64, which is text to Jinja and
+ * nothing else.
+ * @throws BridgeError ERR_COMMAND_PARAMETERS for inputs that the SLS cannot read as it tries to
  */
-export function slsWithInputs(sls: string, inputs: Parameters): string {
-  if (Object.keys(inputs).length === 0) return sls;
-  if (sls.startsWith('#!')) {
-    const message = 'group salt: inline SLS with a line of renderers (#!…) takes no inputs';
-    throw new BridgeError('ERR_COMMAND_PARAMETERS', message);
+export function slsWithInputs(
+  sls: string,
+  { inputs, facts }: Pick<GroupConfig, 'facts' | 'inputs'>,
+): string {
+  const names = Object.keys(inputs);
+  const isRenderedElsewhere = sls.startsWith('#!');
+  if (names.length > 0 && isRenderedElsewhere) {
+    throw inputsError('inline SLS with a line of renderers (#!…) takes no inputs');
   }
-  const encoded = Buffer.from(JSON.stringify(inputs)).toString('base64');
-  return `{%- set pillar = dict(pillar, **('${encoded}' | base64_decode | load_json)) -%}\n${sls}`;
+  const [, reader] = new RegExp(`(${ownReader.source})`).exec(sls) ?? [];
+  const misread = [...names, ...Object.keys(facts)].find((name) =>
+    new RegExp(`['"]${name}(?:['":])`).test(callsOf(sls)),
+  );
+  if (reader !== undefined && misread !== undefined) {
+    const text = `${reader} does not read the input ${misread}; use pillar['${misread}'] or opts['${misread}']`;
+    throw inputsError(text);
+  }
+  const readsFacts = sls.includes('deploy_');
+  if (isRenderedElsewhere || (names.length === 0 && !readsFacts)) return sls;
+  const all = readsFacts ? { ...facts, ...inputs } : inputs;
+  const encoded = Buffer.from(JSON.stringify(all)).toString('base64');
+  return [
+    `{%- set saltbridge_inputs = '${encoded}' | base64_decode | load_json -%}`,
+    '{%- set pillar = dict(pillar, **saltbridge_inputs) -%}',
+    '{%- set opts = dict(opts | default({}), **saltbridge_inputs) -%}',
+    `\n${sls}`,
+  ].join('');
+}
+
+/** The first arguments of calls of {@link ownReader}. */
+function callsOf(sls: string): string {
+  const call = new RegExp(`${ownReader.source}['"]?\\]?\\(\\s*(['"][^'"]*['"])`, 'g');
+  return [...sls.matchAll(call)].map(([, argument = '']) => argument).join('\n');
+}
+
+function inputsError(text: string): BridgeError {
+  return new BridgeError('ERR_COMMAND_PARAMETERS', `group salt: ${text}`);
 }

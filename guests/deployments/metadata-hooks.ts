@@ -41,6 +41,8 @@ export interface MetadataUpdates {
   readonly deployments: readonly (Deployment | UnreadableDeployment)[];
   /** Changes that no hook is for; they are remembered alone. */
   readonly noted: readonly Pick<Deployment, 'action' | 'id' | 'name'>[];
+  /** Hooks that never run, wholly or in part, and why. */
+  readonly warnings: readonly string[];
 }
 
 const hooksKey = 'saltbridge:cfn-hup';
@@ -58,7 +60,8 @@ export function metadataUpdates(
   const deployments: (Deployment | UnreadableDeployment)[] = [];
   const noted: Pick<Deployment, 'action' | 'id' | 'name'>[] = [];
   const digestAt = digestsOf(metadata);
-  for (const hook of hooksOf(metadata)) {
+  const { hooks, warnings } = hooksOf(metadata);
+  for (const hook of hooks) {
     const key = digestOf(hook.name, 12);
     const last = lastOf(key, records);
     const digest = digestAt(hook.path);
@@ -74,7 +77,7 @@ export function metadataUpdates(
     if (!hook.triggers.has(event)) noted.push(entry);
     else deployments.push(deploymentOf(entry, hook, metadata));
   }
-  return { deployments, noted };
+  return { deployments, noted, warnings };
 }
 
 function eventOf(before: string | undefined, now: string | undefined): HookEvent | undefined {
@@ -123,7 +126,10 @@ function digestOf(value: unknown, length: number): string {
 }
 
 /** The init metadata is applied without any hook; the others are the template's. */
-function hooksOf(metadata: Readonly<Record<string, unknown>>): readonly Hook[] {
+function hooksOf(metadata: Readonly<Record<string, unknown>>): {
+  readonly hooks: readonly Hook[];
+  readonly warnings: readonly string[];
+} {
   const { [hooksKey]: given } = metadata;
   const own: Hook = {
     name: initKey,
@@ -131,21 +137,61 @@ function hooksOf(metadata: Readonly<Record<string, unknown>>): readonly Hook[] {
     path: [initKey],
     action: undefined,
   };
-  const more = Object.entries(isPlainMap(given) ? given : {}).slice(0, maxHooks);
-  return [own, ...more.flatMap(([name, hook]) => parseHook(name, hook) ?? [])];
+  const more = Object.entries(isPlainMap(given) ? given : {});
+  const parsed = more.slice(0, maxHooks).map(([name, hook]) => parseHook(name, hook));
+  const warnings = parsed.flatMap(({ name, warning }) =>
+    warning === undefined ? [] : [`${hooksKey}: ${shownName(name)}: ${warning}`],
+  );
+  if (given !== undefined && !isPlainMap(given)) warnings.push(`${hooksKey}: expected a map`);
+  if (more.length > maxHooks) {
+    warnings.push(`${hooksKey}: only the first ${maxHooks} of ${more.length} hooks run`);
+  }
+  return { hooks: [own, ...parsed.flatMap(({ hook }) => hook ?? [])], warnings };
 }
 
-/** `undefined`: it names no command, nothing to look at, or no event. */
-function parseHook(name: string, given: unknown): Hook | undefined {
-  if (!isPlainMap(given) || name === initKey) return undefined;
+interface ParsedHook {
+  readonly name: string;
+  /** `undefined`: it never runs. */
+  readonly hook?: Hook;
+  /** Why it never runs, wholly or in part. */
+  readonly warning?: string;
+}
+
+/** Blanks around values have no meaning, as in the file of cfn-hup. */
+function parseHook(name: string, given: unknown): ParsedHook {
+  if (!isPlainMap(given)) return { name, warning: 'the hook never runs: expected a map' };
+  if (name === initKey) {
+    return { name, warning: `the hook never runs: the name ${initKey} is taken` };
+  }
   const { triggers = '', path = '', action } = given;
   const words = String(triggers)
     .split(',')
-    .map((it) => it.trim());
+    .map((it) => it.trim())
+    .filter((it) => it !== '');
+  const known = events.map((it) => `post.${it}`);
   const found = events.filter((it) => words.includes(`post.${it}`));
-  const keys = pathOf(String(path));
-  if (keys === undefined || typeof action !== 'string' || found.length === 0) return undefined;
-  return { name, triggers: new Set(found), path: keys, action };
+  const unknown = words.filter((it) => !known.includes(it));
+  const hint = `triggers are ${known.join(', ')}`;
+  if (found.length === 0) {
+    const which = unknown.length === 0 ? '' : ` (${unknown.map(shownName).join(', ')})`;
+    return { name, warning: `the hook never runs: it has no known trigger${which}; ${hint}` };
+  }
+  const keys = pathOf(String(path).trim());
+  if (keys === undefined) {
+    const text = `the hook never runs: path ${shownName(String(path))} is not Resources.NAME.Metadata.KEY`;
+    return { name, warning: text };
+  }
+  if (typeof action !== 'string' || action.trim() === '') {
+    return { name, warning: 'the hook never runs: action names no command of the catalog' };
+  }
+  const hook = { name, triggers: new Set(found), path: keys, action: action.trim() };
+  if (unknown.length === 0) return { name, hook };
+  const text = `triggers that never run: ${unknown.map(shownName).join(', ')}; ${hint}`;
+  return { name, hook, warning: text };
+}
+
+function shownName(text: string): string {
+  return JSON.stringify(text.slice(0, 64));
 }
 
 /**

@@ -28,6 +28,8 @@ export interface Deployment {
   readonly signal: ResultDestination;
   /** The resource, where a stack has made it. */
   readonly resource?: { readonly stackPath: string; readonly name: string };
+  /** The server, as Heat names it. */
+  readonly serverId?: string;
 }
 
 /** An entry that cannot be read. It is answered, so that no stack waits for its timeout. */
@@ -43,6 +45,8 @@ export interface ServerMetadata {
   readonly minion?: string;
   /** `saltbridge:handles` of its template: what handles are registered for, by alias. */
   readonly handles: Readonly<Record<string, unknown>>;
+  /** Parts that have no effect, and why. */
+  readonly warnings: readonly string[];
   /** All of it, for what watches values of it. */
   readonly values: Readonly<Record<string, unknown>>;
   /** In Heat's order. */
@@ -96,12 +100,22 @@ export function parseServerMetadata(given: unknown): ParsedMetadata {
   if (deployments.length > maxDeployments) {
     return { ok: false, problem: `the server has more than ${maxDeployments} deployments` };
   }
-  const entries = isPlainMap(handles) ? Object.entries(handles).slice(0, maxHandles) : [];
+  const named = isPlainMap(handles) ? Object.entries(handles) : [];
+  const entries = named.slice(0, maxHandles);
+  const warnings = [
+    ...(handles === undefined || isPlainMap(handles)
+      ? []
+      : ['saltbridge:handles: expected a map of aliases']),
+    ...(named.length > maxHandles
+      ? [`saltbridge:handles: only the first ${maxHandles} of ${named.length} are registered`]
+      : []),
+  ];
   return {
     ok: true,
     metadata: {
       ...(typeof minion === 'string' && minion !== '' ? { minion } : {}),
       handles: Object.fromEntries(entries),
+      warnings,
       values: value,
       deployments: deployments.flatMap((entry) => parseDeployment(entry) ?? []),
       digest: createHash('sha256').update(JSON.stringify(value)).digest('hex'),
@@ -131,6 +145,7 @@ function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | un
     return { id, name, ...resource, signal: { transport: 'NO_SIGNAL' }, problem };
   }
   const common = { id, name, ...resource, signal };
+  const serverId = heat('server_id');
   const action = deploymentActions.find((it) => it === (heat('action') ?? 'CREATE'));
   if (action === undefined) return { ...common, problem: 'its action is unknown' };
   const tool = resolveComponent(entry.group ?? '', entry.config, action);
@@ -156,8 +171,33 @@ function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | un
     action,
     inputs,
     outputs: (outputs ?? []).map((output) => output.name),
+    ...(serverId === undefined ? {} : { serverId }),
     ...(isPlainMap(options) ? { options } : {}),
   };
+}
+
+/** Inputs of Heat that say what is deployed where. Programs of heat-agents read them by these names. */
+export function heatFactsOf({
+  action,
+  resource,
+  serverId,
+}: Pick<Deployment, 'action' | 'resource' | 'serverId'>): Readonly<Record<string, string>> {
+  return {
+    deploy_action: action,
+    ...(serverId === undefined ? {} : { deploy_server_id: serverId }),
+    ...(resource === undefined
+      ? {}
+      : { deploy_stack_id: resource.stackPath, deploy_resource_name: resource.name }),
+  };
+}
+
+/** Facts of Heat that parameters are declared for. */
+export function declaredFacts(
+  deployment: Parameters<typeof heatFactsOf>[0],
+  declared: readonly string[],
+): Readonly<Record<string, string>> {
+  const facts = Object.entries(heatFactsOf(deployment));
+  return Object.fromEntries(facts.filter(([name]) => declared.includes(name)));
 }
 
 /** What Heat adds; an author who declares one of these names means Heat's. */

@@ -23,7 +23,7 @@ import type { ServerWorkerDeps } from './server-worker.ts';
 import { deliverStackResult } from './signal-result.ts';
 import { type ReadResult, readServer, type ServerSource } from './sources.ts';
 import { StackFollower, StackFollowers } from './stack-followers.ts';
-import { createHandleSignaller, registerHandles } from './stack-handles.ts';
+import { createHandleSignaller, handlesOf, registerHandles } from './stack-handles.ts';
 import { findServers, minionOfServer } from './stack-servers.ts';
 import {
   type OwnerLogin,
@@ -32,7 +32,13 @@ import {
   type StackRegistration,
   StackRegistry,
 } from './stacks.ts';
-import { deploymentInfoOf, type StacksApi, stackMethods } from './stacks-api.ts';
+import {
+  deploymentInfoOf,
+  minionsOfRegistration,
+  type StacksApi,
+  stackMethods,
+  unclaimedOf,
+} from './stacks-api.ts';
 
 export interface DeploymentsDeps {
   readonly section: unknown;
@@ -40,7 +46,10 @@ export interface DeploymentsDeps {
   readonly commands: Pick<CommandsService, 'catalog' | 'createRunner' | 'runner'>;
   /** Enrolments of machines, if the bridge enrols any. */
   readonly enrolments: Pick<KnownEnrolments, 'liveOfInstance'> | undefined;
-  readonly signals: Pick<SignalsModule, 'api' | 'ask' | 'handleFor' | 'intake' | 'isListed'>;
+  readonly signals: Pick<
+    SignalsModule,
+    'ask' | 'handleFor' | 'intake' | 'isListed' | 'ofStacks' | 'unclaimedOf'
+  >;
 }
 
 /** Heat's agent for minions. */
@@ -99,8 +108,8 @@ export async function openDeployments(
         enrolments?.liveOfInstance(server.source.serverId) ?? [],
       ),
     isPresent: (minion) => host.isConnected(minion),
-    registerHandles: (minion, metadata) =>
-      registerHandles({ stack, minion, metadata, handles: signals.api.handles, log }),
+    registerHandles: (minion, handles) =>
+      registerHandles({ stack, minion, handles, signals, stacks: registry.all, log }),
     resolve: (deployment) =>
       resolveCall(deployment, { commands: commands.catalog, code: codeCatalog }),
     run: (record, subject, isResumed) => runs.run(record, subject, isResumed),
@@ -146,7 +155,7 @@ export async function openDeployments(
       log.error({ err: error }, 'deployments of a stack that was removed are kept');
     });
   };
-  const parts = { registry, followers, records, forget };
+  const parts = { registry, followers, records, forget, signals };
   const local = createStacksApi(parts, ({ service: name = defaultService }) => ({
     kind: 'service',
     name,
@@ -185,11 +194,12 @@ interface StacksApiParts {
   readonly records: Pick<DeploymentRecords, 'ofStack'>;
   /** Ends what is done for a stack that was removed; durable when it resolves. */
   readonly forget: (id: string) => Promise<void>;
+  readonly signals: Pick<SignalsModule, 'ofStacks' | 'unclaimedOf'>;
 }
 
 /** @param subjectOf - whose rules hold for what is registered */
 function createStacksApi(
-  { registry, followers, records, forget }: StacksApiParts,
+  { registry, followers, records, forget, signals }: StacksApiParts,
   subjectOf: (given: StackRegistration) => Subject,
 ): StacksApi {
   return {
@@ -205,15 +215,22 @@ function createStacksApi(
         .map((it) => registry.infoOf(it)),
     show: async (name, { owner } = {}) => {
       const stack = registry.find(name, owner);
+      const followed = followers.statusOf(stack.id);
+      const minions = [
+        ...minionsOfRegistration(stack.registration),
+        ...followed.flatMap(({ minion }) => minion ?? []),
+      ];
       return {
         ...registry.infoOf(stack),
-        followed: followers.statusOf(stack.id),
+        followed,
         deployments: records.ofStack(stack.id).slice(-1_000).map(deploymentInfoOf),
+        unclaimed: (await signals.unclaimedOf(new Set(minions))).slice(-1_000).map(unclaimedOf),
       };
     },
     remove: async (name, { owner } = {}) => {
       const stack = await registry.remove(name, owner);
       await forget(stack.id);
+      await signals.ofStacks.withdraw(handlesOf(stack));
       return registry.infoOf(stack);
     },
   };

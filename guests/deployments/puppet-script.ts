@@ -10,9 +10,10 @@ const { configError } = states;
 
 /** Applies a manifest with Puppet, as the hook of heat-agents does. @throws BridgeError ERR_CFN_INIT */
 export function puppetScript(config: GroupConfig): string {
-  const { inputs, outputs, options, name } = config;
+  const { outputs, options, name } = config;
+  const inputs = { ...config.facts, ...config.inputs };
   const { enable_facter: hasFacts = true, enable_hiera: hasHiera = false } = options;
-  const facts = Object.entries(inputs).map(([key, value]) => [`FACTER_${key}`, value]);
+  const variables = Object.entries(inputs).map(([key, value]) => [`FACTER_${key}`, value]);
   if (hasHiera === true && !toolNameForm.test(name)) {
     throw configError(
       'group puppet',
@@ -38,7 +39,7 @@ export function puppetScript(config: GroupConfig): string {
   // 2: it succeeded, and there were changes.
   const run = runTool('puppet', args, '\n[ "$saltbridge_status" = 2 ] && saltbridge_status=0');
   return wrapProgram({
-    variables: hasFacts === true ? Object.fromEntries(facts) : {},
+    variables: hasFacts === true ? Object.fromEntries(variables) : {},
     files: hasHiera === true ? { ...files, 'inputs.json': writeJson(inputs) } : files,
     run: [...before, run].join('\n'),
     outputs,

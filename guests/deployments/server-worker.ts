@@ -31,8 +31,14 @@ export interface ServerWorkerDeps {
   ) => Promise<string | undefined>;
   /** Whether a minion listens to publications. */
   readonly isPresent: (minion: string) => Promise<boolean>;
-  /** Registers the handles that a server's metadata names. */
-  readonly registerHandles: (minion: string, metadata: ServerMetadata) => Promise<void>;
+  /**
+   * Registers the handles that a server's metadata names, and takes the minion out of other handles of
+   * the stack. Returns the reasons why handles were not registered.
+   */
+  readonly registerHandles: (
+    minion: string,
+    handles: ServerMetadata['handles'],
+  ) => Promise<readonly string[]>;
   readonly resolve: (deployment: Deployment) => ResolvedCall;
   readonly run: (
     record: DeploymentRecord,
@@ -66,6 +72,8 @@ export interface ServerStatus {
   readonly readAt?: number;
   /** Why it could not be read, or why its next deployment waits. */
   readonly problem?: string;
+  /** Handles and hooks of its metadata that have no effect, and why. */
+  readonly warnings?: readonly string[];
 }
 
 export class ServerWorker {
@@ -80,6 +88,8 @@ export class ServerWorker {
   /** Digest of metadata of which something is to run as soon as the minion is connected. */
   #waiting: string | undefined;
   #handles: string | undefined;
+  #refusedHandles: readonly string[] = [];
+  #warnings: readonly string[] = [];
   #failures = 0;
   #minion: string | undefined;
   #readAt: number | undefined;
@@ -99,7 +109,13 @@ export class ServerWorker {
       ...(this.#minion === undefined ? {} : { minion: this.#minion }),
       ...(this.#readAt === undefined ? {} : { readAt: this.#readAt }),
       ...(this.#problem === undefined ? {} : { problem: this.#problem }),
+      ...(this.#warnings.length === 0 ? {} : { warnings: this.#warnings }),
     };
+  }
+
+  /** Takes the minion out of the handles of the stack: the server is gone. */
+  async withdrawHandles(): Promise<void> {
+    if (this.#minion !== undefined) await this.#deps.registerHandles(this.#minion, {});
   }
 
   /** Follows it no longer. What runs on the minion ends by itself. */
@@ -176,28 +192,45 @@ export class ServerWorker {
 
   /** Begins the first entry that is new; the list is read again before the next one. */
   async #take(metadata: ServerMetadata): Promise<number> {
-    const { records, minionOf, registerHandles, isPresent } = this.#deps;
+    const { records, minionOf, isPresent } = this.#deps;
     const { server, source } = this.server;
     const { deployments, digest } = metadata;
     const minion = await minionOf(this.server, metadata);
     const isWaiting = this.#waiting === digest && this.#minion === minion;
+    if (this.#minion !== minion) await this.withdrawHandles();
     this.#minion = minion;
     if (minion === undefined) return this.#wait('no minion is known to be this server');
     if (isWaiting && !(await isPresent(minion))) return this.#waitFor(minion, digest);
-    const handles = JSON.stringify(metadata.handles);
-    if (handles !== this.#handles && handles !== '{}') await registerHandles(minion, metadata);
-    this.#handles = handles;
+    await this.#registerHandles(minion, metadata.handles);
     const updates = metadataUpdates(metadata.values, records.of(source.stack, server));
+    this.#warn([...this.#refusedHandles, ...metadata.warnings, ...updates.warnings]);
     const entries = [...updates.deployments, ...deployments];
     const listed = [...entries, ...updates.noted].map(({ id }) => id);
     await records.keepOnly(source.stack, server, new Set(listed));
     for (const change of updates.noted) await this.#note(change, minion);
     const fresh = entries.find(({ id }) => !records.has(source.stack, server, id));
     if (fresh === undefined) {
-      this.#settled = digest;
+      // What was refused is tried again.
+      if (this.#refusedHandles.length === 0) this.#settled = digest;
       return this.#interval();
     }
     return this.#begin(fresh, minion, digest);
+  }
+
+  #warn(warnings: readonly string[]): void {
+    const fresh = warnings.filter((it) => !this.#warnings.includes(it));
+    this.#warnings = warnings;
+    const { server } = this.server;
+    for (const warning of fresh) {
+      this.#deps.log.warn({ server, warning }, 'part of the metadata of a server has no effect');
+    }
+  }
+
+  async #registerHandles(minion: string, named: ServerMetadata['handles']): Promise<void> {
+    const handles = JSON.stringify([minion, named]);
+    if (handles === this.#handles && this.#refusedHandles.length === 0) return;
+    this.#refusedHandles = await this.#deps.registerHandles(minion, named);
+    this.#handles = handles;
   }
 
   /** Remembers a change that nothing runs for. */

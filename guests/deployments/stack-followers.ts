@@ -149,7 +149,13 @@ export class StackFollower {
       if (wanted.has(name)) continue;
       worker.stop();
       this.#workers.delete(name);
-      const ended = worker.done.finally(() => this.#ending.delete(ended));
+      const ended = worker.done
+        .then(() => worker.withdrawHandles())
+        .catch((error: unknown) => {
+          const text = 'handles of a server that is gone were not removed';
+          this.#deps.worker.log.error({ server: name, err: error }, text);
+        })
+        .finally(() => this.#ending.delete(ended));
       this.#ending.add(ended);
     }
     for (const server of servers) if (!this.#workers.has(server.server)) this.#add(server);

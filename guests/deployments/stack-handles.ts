@@ -1,7 +1,7 @@
 /** Handles of signals that a registered stack has: those that its servers' metadata names. */
 
 import type { Logger } from 'pino';
-import type { SignalsModule } from '#heat-bridge';
+import { BridgeError, type HandleInfo, isPlainMap, type SignalsModule } from '#heat-bridge';
 import type { ServerMetadata } from './metadata.ts';
 import type { ResultDeliveryDeps } from './signal-result.ts';
 import type { RegisteredStack, StackRegistration } from './stacks.ts';
@@ -13,7 +13,7 @@ export function createHandleSignaller(
 ): ResultDeliveryDeps['signalHandle'] {
   return async (minion, alias, signal) => {
     const handle = handleFor(alias, minion);
-    const isOwn = handle?.stack === tagOf(registration) && handle.owner === owner;
+    const isOwn = handle?.stack === handleStackOf(registration) && handle.owner === owner;
     if (!isOwn) return { kind: 'final', reason: `the stack has registered no handle ${alias}` };
     const data = { ...signal };
     const taken = await intake.accept({
@@ -28,35 +28,72 @@ export function createHandleSignaller(
   };
 }
 
-/** By which handles of a stack are known. */
-function tagOf({ name }: StackRegistration): string {
+/** The stack of its handles. */
+function handleStackOf({ name }: Pick<StackRegistration, 'name'>): string {
   return `stack ${name}`;
+}
+
+/** Selects the handles of a stack. */
+export function handlesOf({
+  owner,
+  registration,
+}: Pick<RegisteredStack, 'owner' | 'registration'>): Pick<HandleInfo, 'owner' | 'stack'> {
+  return { stack: handleStackOf(registration), ...(owner === undefined ? {} : { owner }) };
 }
 
 interface HandlesOfServer {
   readonly stack: RegisteredStack;
   readonly minion: string;
-  readonly metadata: ServerMetadata;
-  readonly handles: SignalsModule['api']['handles'];
+  /** `saltbridge:handles` of its metadata. */
+  readonly handles: ServerMetadata['handles'];
+  readonly signals: Pick<SignalsModule, 'ofStacks'>;
+  /** All registered stacks. */
+  readonly stacks: readonly RegisteredStack[];
   readonly log: Logger;
 }
 
-/** Registers what `saltbridge:handles` names, for this minion; those of the operator stay. */
-export async function registerHandles(given: HandlesOfServer): Promise<void> {
-  const { stack, minion, metadata, handles, log } = given;
-  const { owner, registration } = stack;
-  const tag = tagOf(registration);
-  const whose = owner === undefined ? {} : { owner };
-  const all = await handles.list(whose);
-  for (const [alias, signal] of Object.entries(metadata.handles)) {
+/**
+ * Registers the handles that a server's metadata names for its minion, and takes the minion out of the
+ * other handles of the stack. The handle of a stack that was removed, or registered earlier, gives up
+ * the minion; any other handle of the alias stays.
+ * @returns the reasons why handles were not registered
+ */
+export async function registerHandles(given: HandlesOfServer): Promise<readonly string[]> {
+  const { stack, minion, handles, signals, stacks, log } = given;
+  const { owner, registeredAt } = stack;
+  const whose = handlesOf(stack);
+  const takesFrom = (other: HandleInfo): boolean => {
+    if (other.owner !== owner || !other.stack.startsWith('stack ')) return false;
+    const its = stacks.find(
+      (it) => it.owner === owner && handleStackOf(it.registration) === other.stack,
+    );
+    return its === undefined || its.id === stack.id || its.registeredAt < registeredAt;
+  };
+  await signals.ofStacks.withdraw(whose, minion, Object.keys(handles));
+  const problems: string[] = [];
+  for (const [alias, named] of Object.entries(handles)) {
+    const { signal, emptyIsSuccess } = readHandle(named);
     try {
-      const known = all.find((it) => it.alias === alias && it.owner === owner);
-      if (known !== undefined && known.stack !== tag) continue;
-      const minions = [...new Set([...(known?.minions ?? []), minion])];
-      const registered = { alias, minions, stack: tag, signal, ...whose };
-      await handles.add(registered, { replaces: true });
+      await signals.ofStacks.claim({ alias, minion, signal, emptyIsSuccess, takesFrom, ...whose });
     } catch (error) {
-      log.warn({ alias, minion, err: error }, 'handle of a server was not registered');
+      // A mistake of the bridge needs its stack; refusals are logged where they are new.
+      if (!(error instanceof BridgeError)) {
+        log.error({ alias, minion, err: error }, 'handle of a server was not registered');
+      }
+      const reason = error instanceof Error ? error.message : String(error);
+      problems.push(`handle not registered: ${reason}`);
     }
   }
+  return problems;
+}
+
+/** The attribute of the handle, or a map of it and of options. */
+function readHandle(named: unknown): {
+  readonly signal: unknown;
+  readonly emptyIsSuccess: boolean;
+} {
+  if (!isPlainMap(named) || !Object.hasOwn(named, 'signal')) {
+    return { signal: named, emptyIsSuccess: false };
+  }
+  return { signal: named.signal, emptyIsSuccess: named.emptyIsSuccess === true };
 }

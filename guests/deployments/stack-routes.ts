@@ -46,6 +46,7 @@ const DetailsSchema = Type.Object({
       minion: optionalText,
       readAt: Type.Optional(count),
       problem: optionalText,
+      warnings: Type.Optional(Type.Array(text)),
     }),
   ),
   deployments: Type.Array(
@@ -61,6 +62,17 @@ const DetailsSchema = Type.Object({
       reason: optionalText,
       begunAt: count,
       endedAt: Type.Optional(count),
+    }),
+  ),
+  unclaimed: Type.Array(
+    Type.Object({
+      id: text,
+      alias: text,
+      minion: text,
+      member: optionalText,
+      state: Type.Union([Type.Literal('dead'), Type.Literal('held')]),
+      acceptedAt: count,
+      reason: optionalText,
     }),
   ),
 });

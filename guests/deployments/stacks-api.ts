@@ -1,6 +1,7 @@
 /** Interfaces to registered stacks: for programs, at the local socket, with audit records. */
 
 import Type from 'typebox';
+import type { OutboxEntry } from '#heat-bridge';
 import { extensionMethod, type RpcTable } from '#master';
 import type { DeploymentEnd } from '../run-result.ts';
 import type { DeploymentRecord } from './deployment-records.ts';
@@ -29,6 +30,30 @@ export interface StackDetails extends StackInfo {
   readonly followed: readonly ServerStatus[];
   /** The oldest first; at most 1,000. */
   readonly deployments: readonly DeploymentInfo[];
+  /** Signals of its minions for which no handle was registered; the oldest first, at most 1,000. */
+  readonly unclaimed: readonly UnclaimedSignal[];
+}
+
+/** A signal for which no handle is registered. */
+export type UnclaimedSignal = Pick<
+  OutboxEntry,
+  'acceptedAt' | 'alias' | 'id' | 'member' | 'minion' | 'reason'
+> & {
+  /** `held` until a handle is registered; `dead`: it was given up. */
+  readonly state: 'dead' | 'held';
+};
+
+export function unclaimedOf(entry: OutboxEntry): UnclaimedSignal {
+  const { acceptedAt, alias, id, member, minion, reason, state } = entry;
+  return {
+    id,
+    alias,
+    minion,
+    ...(member === undefined ? {} : { member }),
+    state: state === 'dead' ? 'dead' : 'held',
+    acceptedAt,
+    ...(reason === undefined ? {} : { reason }),
+  };
 }
 
 /** Whose stack of a name is meant. Default: anybody's. */

@@ -7,7 +7,7 @@ import { readFile } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { placeOf, yamlLines } from '#config';
 import { parseYaml } from '#master';
-import { listYamlFiles, type ValuePath } from '#runtime';
+import type { ValuePath } from '#runtime';
 import { Catalog } from '../commands/command-catalog.ts';
 import {
   type CommandDefinition,
@@ -20,6 +20,7 @@ import { compilePlan } from '../plans/plan-catalog.ts';
 import { type PlanDefinition, parsePlanEntry } from '../plans/plan-definition.ts';
 import { type LenientlyRead, readLeniently, valueAt } from '../read-leniently.ts';
 import type { CatalogKindSource, EntriesOf } from './entry-kind.ts';
+import { listYamlFiles } from './yaml-files.ts';
 
 const maxFileBytes = 1_048_576;
 

@@ -2,7 +2,7 @@
 
 import path from 'node:path';
 import type { ExtensionHost, MetricFamily } from '#master';
-import { describeSystemError, listYamlFiles } from '#runtime';
+import { describeSystemError } from '#runtime';
 import type {
   BridgeContext,
   BridgeContribution,
@@ -10,6 +10,7 @@ import type {
   CheckContext,
 } from '../bridge-extension.ts';
 import { loadCatalog, requireCatalog } from '../catalog/load-catalog.ts';
+import { listYamlFiles } from '../catalog/yaml-files.ts';
 import { figureOf } from '../figures.ts';
 import type { SectionProblem } from '../options.ts';
 import { createPlanApi } from '../plans/plan-api.ts';

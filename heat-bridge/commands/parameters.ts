@@ -23,12 +23,17 @@ export interface CompiledParameters {
   check(given: unknown, more?: (parameters: unknown) => TextProblem | undefined): Parameters;
 }
 
-/** What is not described is not taken. @throws BridgeError ERR_CATALOG */
+/**
+ * Compiles the schema of parameters; what it does not describe is refused.
+ * @param nameForm - the form of their names. Default: letters, digits and `_`
+ * @throws BridgeError ERR_CATALOG
+ */
 export function compileParameters(
   name: string,
   given: JsonSchema = { type: 'object', properties: {} },
+  nameForm: RegExp = keywordForm,
 ): CompiledParameters {
-  const schema = closeSchema(name, given);
+  const schema = closeSchema(name, given, nameForm);
   const names = Object.keys(propertiesOf(schema));
   const problemOf = compileSchema(name, 'parameters', schema);
   return {
@@ -59,7 +64,7 @@ export function compileSchema(
   }
 }
 
-function closeSchema(name: string, schema: JsonSchema): JsonSchema {
+function closeSchema(name: string, schema: JsonSchema, nameForm: RegExp): JsonSchema {
   const { type, properties = {}, additionalProperties = false } = schema;
   if (type !== 'object' || !isPlainMap(properties)) {
     throw catalogError(name, 'parameters', 'expected the schema of an object: type: object');
@@ -71,9 +76,11 @@ function closeSchema(name: string, schema: JsonSchema): JsonSchema {
       'expected false, which it is by itself',
     );
   }
-  const bad = Object.keys(properties).find((key) => !keywordForm.test(key));
+  const bad = Object.keys(properties).find((key) => !nameForm.test(key));
   if (bad !== undefined) {
-    throw catalogError(name, 'parameters', 'a parameter is named by letters, digits and _');
+    const shown = JSON.stringify(bad.slice(0, 64));
+    const text = `${shown}: a parameter is named by letters, digits and _`;
+    throw catalogError(name, 'parameters', text);
   }
   return { ...schema, properties, additionalProperties };
 }

@@ -1,6 +1,6 @@
 /** The interface `enroll`, over the enrolment service. */
 
-import { type LinkedSignal, linkSignals } from '#runtime';
+import { linkSignals } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { isLive } from '../live-enrolment.ts';
 import type { Enrolment, EnrolRequest, NewEnrolment } from './enrolment.ts';
@@ -70,7 +70,7 @@ export function createEnrollApi(parts: EnrollApiDeps): EnrollApi {
 async function* followUntilDone(
   first: Enrolment,
   book: EnrolmentRepository,
-  end: LinkedSignal,
+  end: ReturnType<typeof linkSignals>,
 ): AsyncGenerator<Enrolment, void, void> {
   try {
     for await (const enrolment of book.follow(first.number, end.signal)) {

@@ -5,6 +5,7 @@ import type { KeyPairText } from '#minion-protocol';
 import { BridgeError } from '../errors.ts';
 import { renderUserData } from './enrol-script.ts';
 import type { EnrolRequest } from './enrolment.ts';
+import { requireMergeable } from './existing-user-data.ts';
 import {
   buildMinionConfig,
   type ClaimServer,
@@ -50,12 +51,13 @@ export class UserDataWriter {
     };
   }
 
-  /** @param secrets of this one machine @throws BridgeError ERR_ENROLL_OFF */
+  /** @param secrets of this one machine @throws BridgeError ERR_ENROLL_OFF, ERR_ENROLL_ARGS */
   write(
     request: EnrolRequest,
     { ticket, keys }: { readonly ticket: string; readonly keys: KeyPairText | undefined },
   ): string {
     const { id, by = 'claim', format = 'cloud-init', instance, beside } = request;
+    if (beside !== undefined) requireMergeable(beside, format);
     if (format === 'none') return '';
     const { configDir = defaultConfigDir, agent = false, masters } = request;
     if (!agent && this.#server === undefined) {

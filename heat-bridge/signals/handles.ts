@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import type { SharedArea, StateChange, StateOperation } from '#master';
-import { Budget, type BudgetLimits, compileSchema, KeyedMutex, originOf } from '#runtime';
+import { Budget, type BudgetLimits, compileSchema, KeyedMutex, MultiMap, originOf } from '#runtime';
 import { defineRow, fromJson, type RowOf, Texts } from '#store';
 import { BridgeError } from '../errors.ts';
 import { SharedNames } from '../shared-names.ts';
@@ -26,8 +26,8 @@ import {
 /** What a handle is registered with: minions, groups of them, or both. */
 export interface HandleRegistration extends HandleGroups {
   /**
-   * How guests name it: letters, digits, `.`, `_` and `-`, at most 64. Unique to its owner, and to
-   * each of its minions.
+   * How guests name it: letters, digits, `.`, `_` and `-`, at most 64. Unique for each of its minions,
+   * and for its owner and stack.
    */
   readonly alias: string;
   /** Ids of minions that may signal it, exactly. */
@@ -37,6 +37,11 @@ export interface HandleRegistration extends HandleGroups {
    * minion counts once.
    */
   readonly members?: readonly string[];
+  /**
+   * Whether an event without data counts as SUCCESS. Defaults to false: the event is a FAILURE,
+   * because Salt drops data that the minion cannot read.
+   */
+  readonly emptyIsSuccess?: boolean;
   /** Whose quota its signals count against, for instance the stack's id. Default: the alias. */
   readonly stack?: string;
   /** Whose it is, for instance a project: others who are limited to theirs see nothing of it. */
@@ -63,6 +68,8 @@ export interface HandleInfo extends HandleGroups {
   readonly isListed: boolean;
   readonly minions: readonly string[];
   readonly members: readonly string[];
+  /** Whether an event without data counts as SUCCESS. */
+  readonly emptyIsSuccess: boolean;
   readonly stack: string;
   readonly owner?: string;
   /** Milliseconds since 1970. */
@@ -81,6 +88,7 @@ const registrationFields = {
   ),
   ...groupFields,
   members: Type.Optional(Type.Array(Name, { maxItems: 1_000, uniqueItems: true })),
+  emptyIsSuccess: Type.Optional(Type.Boolean()),
   stack: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
   owner: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
   expiresAt: Type.Optional(Type.Integer({ minimum: 0 })),
@@ -160,7 +168,8 @@ export interface HandleRegistryOptions {
 /** How long one that has ended is still shown. */
 const endedHandleRetentionMs = 86_400_000;
 
-type HandleFields = Omit<HandleInfo, 'isListed'>;
+type HandleFields = Omit<HandleInfo, 'emptyIsSuccess' | 'isListed'> &
+  Pick<HandleRegistration, 'emptyIsSuccess'>;
 
 const Time = Type.Number();
 
@@ -176,6 +185,7 @@ const handleRow = defineRow({
         origin: Type.String(),
         minions: Texts,
         members: Texts,
+        emptyIsSuccess: Type.Optional(Type.Boolean()),
         stack: Type.String(),
         owner: Type.Optional(Type.String()),
         registeredAt: Time,
@@ -209,26 +219,35 @@ interface HandleRow extends StoredHandle {
   readonly isInGroups: (minion: string) => boolean;
 }
 
+/** The handle that the metadata of a stack's server names. */
+export interface HandleClaim
+  extends Required<Pick<HandleRegistration, 'alias' | 'emptyIsSuccess' | 'signal' | 'stack'>>,
+    Pick<HandleRegistration, 'owner'> {
+  readonly minion: string;
+  /** Whether the claim takes the minion from this handle of the same alias. */
+  readonly takesFrom: (handle: HandleInfo) => boolean;
+}
+
 interface NewHandle {
   readonly destination: Destination;
-  /** Whether one of this alias and owner may be there. */
-  readonly replaces: boolean;
+  /** The handle in whose place it is. */
+  readonly before: HandleRow | undefined;
   /** What is written with it. */
   readonly steps: readonly StateOperation[];
 }
 
 /**
- * The registered handles. An alias is unique to an owner, and to a minion: two owners may use the
- * same alias for different minions, so that what a minion signals is for one handle at most. That is
- * the one that lists the minion; else, of those for a group that it is in, the one that was for its
- * groups first.
+ * The registered handles. An alias is unique for a minion, and for an owner and a stack: owners, and
+ * stacks of one owner, may use the same alias for different minions, so that what a minion signals is
+ * for one handle at most. That is the one that lists the minion; else, of those for a group that it is
+ * in, the one that was for its groups first.
  *
  * Members of a cluster have the same handles: what one writes, the others follow.
  */
 export class HandleRegistry {
   readonly #options: HandleRegistryOptions;
   readonly #rows = new Map<string, HandleRow>();
-  readonly #byName = new Map<string, HandleRow>();
+  readonly #byAlias = new MultiMap<string, HandleRow>();
   readonly #byMinion = new Map<string, HandleRow>();
   /** Those for groups, by alias; the earliest first. */
   readonly #forGroups = new Map<string, readonly HandleRow[]>();
@@ -261,8 +280,8 @@ export class HandleRegistry {
 
   /**
    * Registers a handle; durable when it resolves.
-   * @param replaces - whether one of this alias and owner may be there, whose minions, keys or life
-   * change
+   * @param replaces - whether one of this alias, owner and stack may be there, or one of this alias and
+   * owner that shares a minion. Its minions, keys or life change.
    * @throws BridgeError ERR_HANDLE_FORM, ERR_HANDLE_EXISTS, ERR_HANDLE_LIMIT
    */
   async add(registration: HandleRegistration, replaces = false): Promise<HandleInfo> {
@@ -270,17 +289,78 @@ export class HandleRegistry {
     const destination = parseDestination(signal);
     const { alias } = rest;
     return this.#changes.run(alias, () =>
-      this.#names.decide([alias], (steps) => this.#add(rest, { destination, replaces, steps })),
+      this.#names.decide([alias], (steps) => {
+        this.#forgetEnded();
+        const before = this.#rowInPlaceOf(rest, replaces);
+        if (before !== undefined && !replaces) throw aliasTakenError(alias);
+        return this.#add(rest, { destination, before, steps });
+      }),
     );
+  }
+
+  /**
+   * Registers a handle for one more minion of a stack; durable when it resolves. Servers of a stack that
+   * name the same destination share one handle, so that its signals stay in order.
+   * @throws BridgeError ERR_HANDLE_FORM, ERR_HANDLE_EXISTS, ERR_HANDLE_LIMIT
+   */
+  async claim({ minion, takesFrom, ...claim }: HandleClaim): Promise<HandleInfo> {
+    const registration = parseHandleRegistration({ ...claim, minions: [minion] });
+    const { signal, ...rest } = registration;
+    const destination = parseDestination(signal);
+    const { alias } = claim;
+    const isSame = (row: HandleRow): boolean =>
+      row.plain.owner === claim.owner &&
+      row.plain.stack === claim.stack &&
+      this.#leadsTo(row, destination);
+    const listing = this.#byMinion.get(minionKey(alias, minion));
+    if (listing !== undefined && !isSame(listing) && takesFrom(this.#infoOf(listing))) {
+      await this.#change(listing, (row) => withoutMinion(row, minion));
+    }
+    return this.#changes.run(alias, () =>
+      this.#names.decide([alias], (steps) => {
+        this.#forgetEnded();
+        const before = [...this.#byAlias.get(alias)].find(isSame);
+        const minions = [...new Set([...(before?.plain.minions ?? []), minion])];
+        return this.#add({ ...rest, minions }, { destination, before, steps });
+      }),
+    );
+  }
+
+  /**
+   * Takes a minion out of the handles of a stack, and removes those that are for no minion then; durable
+   * when it resolves.
+   * @param minion - default: every minion, so that all handles of the stack are removed
+   * @param keeps - aliases of handles that stay
+   * @returns the handles that were removed
+   */
+  async withdraw(
+    { owner, stack }: Pick<HandleInfo, 'owner' | 'stack'>,
+    minion?: string,
+    keeps: readonly string[] = [],
+  ): Promise<readonly HandleInfo[]> {
+    const rows = [...this.#rows.values()].filter(
+      ({ plain }) =>
+        plain.owner === owner &&
+        plain.stack === stack &&
+        !keeps.includes(plain.alias) &&
+        (minion === undefined || plain.minions.includes(minion)),
+    );
+    await Promise.all(
+      rows.map((row) =>
+        this.#change(row, (it) => (minion === undefined ? undefined : withoutMinion(it, minion))),
+      ),
+    );
+    return rows.filter(({ plain }) => !this.#rows.has(plain.id)).map((row) => this.#infoOf(row));
   }
 
   /**
    * The handle of an alias.
    * @param owner - default: whoever has it, where that is one owner
+   * @param stack - default: any, where that is one handle
    * @throws BridgeError ERR_HANDLE_UNKNOWN, ERR_HANDLE_AMBIGUOUS
    */
-  show(alias: string, owner?: string): HandleInfo {
-    return this.#infoOf(this.#rowOf(alias, owner));
+  show(alias: string, owner?: string, stack?: string): HandleInfo {
+    return this.#infoOf(this.#rowOf(alias, owner, stack));
   }
 
   /** By its id. */
@@ -320,13 +400,48 @@ export class HandleRegistry {
    * Forgets a handle and its secrets; durable when it resolves.
    * @throws BridgeError as {@link show}
    */
-  async remove(alias: string, owner?: string): Promise<HandleInfo> {
+  async remove(alias: string, owner?: string, stack?: string): Promise<HandleInfo> {
     return this.#changes.run(alias, () =>
       this.#names.decide([alias], async (steps) => {
-        const row = this.#rowOf(alias, owner);
-        await this.#options.state.write([{ op: 'delete', key: row.key }, ...steps]);
-        this.#drop(row);
+        const row = this.#rowOf(alias, owner, stack);
+        await this.#delete(row, steps);
         return this.#infoOf(row);
+      }),
+    );
+  }
+
+  /** A handle whose secrets do not open leads nowhere. */
+  #leadsTo({ plain }: HandleRow, destination: Destination): boolean {
+    try {
+      return isDeepStrictEqual(this.destinationOf(plain.id), destination);
+    } catch {
+      return false;
+    }
+  }
+
+  async #delete(row: HandleRow, steps: readonly StateOperation[]): Promise<void> {
+    await this.#options.state.write([{ op: 'delete', key: row.key }, ...steps]);
+    this.#drop(row);
+  }
+
+  /**
+   * Changes a handle, as it is when nothing else changes its alias.
+   * @param change - `undefined`: it is removed, as is one that is for no minion and no group
+   */
+  #change(
+    { plain: { id, alias } }: HandleRow,
+    change: (row: HandleRow) => HandleRow | undefined,
+  ): Promise<void> {
+    return this.#changes.run(alias, () =>
+      this.#names.decide([alias], async (steps) => {
+        const row = this.#rows.get(id);
+        if (row === undefined) return;
+        const next = change(row);
+        if (next === undefined || (next.plain.minions.length === 0 && !isForGroups(next.plain))) {
+          await this.#delete(row, steps);
+        } else {
+          await this.#write(next, row, steps);
+        }
       }),
     );
   }
@@ -348,14 +463,14 @@ export class HandleRegistry {
 
   async #add(
     rest: Omit<HandleRegistration, 'signal'>,
-    { destination, replaces, steps }: NewHandle,
+    { destination, before, steps }: NewHandle,
   ): Promise<HandleInfo> {
-    this.#forgetEnded();
     const { now, handleTtlMs, state, membership } = this.#options;
     const {
       alias,
       minions = [],
       members = [],
+      emptyIsSuccess = false,
       stack = alias,
       owner,
       expiresAt = now() + handleTtlMs,
@@ -366,9 +481,7 @@ export class HandleRegistry {
       const text = `nodegroups: no nodegroup ${JSON.stringify(unknown)} is defined`;
       throw new BridgeError('ERR_HANDLE_FORM', text);
     }
-    const before = this.#byName.get(nameKey(alias, owner));
-    if (before !== undefined && !replaces) throw aliasTakenError(alias);
-    this.#refuseOthers(alias, minions, before);
+    this.#refuseOthers(rest, minions, before);
     const id = before?.plain.id ?? randomUUID();
     const plain: HandleFields = {
       alias,
@@ -378,6 +491,7 @@ export class HandleRegistry {
       minions: [...minions],
       ...groupsOf(rest),
       members: [...members],
+      emptyIsSuccess,
       stack,
       ...(owner === undefined ? {} : { owner }),
       registeredAt: now(),
@@ -432,22 +546,58 @@ export class HandleRegistry {
     return this.#infoOf(row);
   }
 
-  #rowOf(alias: string, owner: string | undefined): HandleRow {
-    const named = this.#byName.get(nameKey(alias, owner));
-    if (named !== undefined) return named;
-    if (owner !== undefined) throw unknownHandleError(alias);
-    const rows = [...this.#rows.values()].filter(({ plain }) => plain.alias === alias);
+  #rowOf(alias: string, owner: string | undefined, stack: string | undefined): HandleRow {
+    const all = [...this.#byAlias.get(alias)];
+    const ofStack = stack === undefined ? all : all.filter(({ plain }) => plain.stack === stack);
+    const named = ofStack.filter(({ plain }) => plain.owner === owner);
+    const rows = named.length === 0 && owner === undefined ? ofStack : named;
     const [row, another] = rows;
     if (row === undefined) throw unknownHandleError(alias);
     if (another === undefined) return row;
-    const owners = rows.map(({ plain }) => plain.owner).join(', ');
-    const text = `${alias}: several owners have a handle of this alias: ${owners}`;
+    const owners = [...new Set(rows.map(({ plain }) => plain.owner))];
+    const stacks = [...new Set(rows.map(({ plain }) => plain.stack))];
+    const [what, names] = owners.length > 1 ? ['owners', owners] : ['stacks', stacks];
+    const text = `${alias}: several ${what} have a handle of this alias: ${names.join(', ')}`;
     throw new BridgeError('ERR_HANDLE_AMBIGUOUS', text);
   }
 
+  /**
+   * The handle that a registration replaces, or that refuses it.
+   * @throws BridgeError ERR_HANDLE_AMBIGUOUS where there are several
+   */
+  #rowInPlaceOf(
+    registration: Omit<HandleRegistration, 'signal'>,
+    replaces: boolean,
+  ): HandleRow | undefined {
+    const { alias, owner, stack, minions = [] } = registration;
+    const all = [...this.#byAlias.get(alias)].filter(({ plain }) => plain.owner === owner);
+    const same = all.filter(({ plain }) => plain.stack === (stack ?? alias));
+    if (same.length === 1) return same[0];
+    if (same.length > 1) return this.#rowOf(alias, owner, stack ?? alias);
+    if (!replaces) return undefined;
+    if (stack === undefined && all.length === 1) return all[0];
+    const isAlsoForGroups = isForGroups(registration);
+    return all.find(
+      ({ plain }) =>
+        plain.minions.some((it) => minions.includes(it)) || (isAlsoForGroups && isForGroups(plain)),
+    );
+  }
+
   /** A minion's signal is for one handle: none that lives may share alias and minion with it. */
-  #refuseOthers(alias: string, minions: readonly string[], own: HandleRow | undefined): void {
+  #refuseOthers(
+    handle: Omit<HandleRegistration, 'signal'>,
+    minions: readonly string[],
+    own: HandleRow | undefined,
+  ): void {
+    const { alias, owner } = handle;
     const now = this.#options.now();
+    if (isForGroups(handle)) {
+      const others = this.#forGroups.get(alias) ?? [];
+      const isTaken = others.some(
+        (row) => row !== own && row.plain.owner === owner && row.plain.expiresAt > now,
+      );
+      if (isTaken) throw aliasTakenError(alias);
+    }
     for (const minion of minions) {
       const rows = this.#rowsFor(alias, minion);
       const isTaken = rows.some((row) => row !== own && row.plain.expiresAt > now);
@@ -486,7 +636,7 @@ export class HandleRegistry {
   #index(row: HandleRow): void {
     const { plain } = row;
     this.#rows.set(plain.id, row);
-    this.#byName.set(nameKey(plain.alias, plain.owner), row);
+    this.#byAlias.add(plain.alias, row);
     for (const minion of plain.minions) this.#byMinion.set(minionKey(plain.alias, minion), row);
     if (row.claimedAt === undefined) return;
     const others = this.#forGroups.get(plain.alias) ?? [];
@@ -500,7 +650,7 @@ export class HandleRegistry {
     const { plain, bytes } = row;
     if (!this.#rows.delete(plain.id)) return;
     this.#bytes.release(budgetOwner(plain), bytes);
-    this.#byName.delete(nameKey(plain.alias, plain.owner));
+    this.#byAlias.delete(plain.alias, row);
     for (const minion of plain.minions) {
       const key = minionKey(plain.alias, minion);
       if (this.#byMinion.get(key) === row) this.#byMinion.delete(key);
@@ -512,7 +662,7 @@ export class HandleRegistry {
   }
 
   #infoOf({ plain }: HandleRow): HandleInfo {
-    return { ...plain, isListed: this.#options.endpoints.has(plain.origin) };
+    return { emptyIsSuccess: false, ...plain, isListed: this.#options.endpoints.has(plain.origin) };
   }
 
   #forgetEnded(): void {
@@ -534,10 +684,6 @@ function claimedSince(groups: HandleGroups, before: HandleRow | undefined): numb
 }
 
 /** An alias holds no slash. */
-function nameKey(alias: string, owner: string | undefined): string {
-  return owner === undefined ? alias : `${alias}/${owner}`;
-}
-
 function minionKey(alias: string, minion: string): string {
   return `${alias}/${minion}`;
 }
@@ -548,7 +694,7 @@ function withoutMinion(row: HandleRow, minion: string): HandleRow {
 }
 
 function aliasTakenError(alias: string): BridgeError {
-  const text = `${alias}: a handle has this alias already, for this owner or one of these minions`;
+  const text = `${alias}: a handle has this alias already, for this owner and stack or for one of these minions; remove it, or replace it`;
   return new BridgeError('ERR_HANDLE_EXISTS', text);
 }
 

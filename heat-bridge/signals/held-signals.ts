@@ -9,6 +9,7 @@ import { KeyedMutex } from '#runtime';
 import { type HandleInfo, type HandleRegistry, isForGroups, signalRefusalOf } from './handles.ts';
 import type { Outbox, PendingSignal } from './outbox.ts';
 import type { OutboxRecord } from './outbox-records.ts';
+import type { Signal } from './signal.ts';
 import { refusalTexts, type SignalReporter } from './signal-reporter.ts';
 
 /** Looks up the keys of minions. */
@@ -45,6 +46,8 @@ export class HeldSignals {
   /** What is done with those of one minion. */
   readonly #turns = new KeyedMutex();
   readonly #work = new Set<Promise<void>>();
+  /** Ids of signals whose data may follow. */
+  readonly #delayed = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: HeldSignalsOptions) {
@@ -83,11 +86,50 @@ export class HeldSignals {
     await Promise.all(waiting.map((minion) => this.release(alias, minion)));
   }
 
-  /** Gives those of a minion to the handle of an alias, if it is there; durable when it resolves. */
-  async release(alias: string, minion: string): Promise<void> {
+  /**
+   * Gives those of a minion to the handle of an alias, if it is there; durable when it resolves.
+   * @param isForced - whether data that may follow is no longer waited for
+   */
+  async release(alias: string, minion: string, isForced = false): Promise<void> {
     await this.#turns.run(minion, async () => {
-      for (const pending of this.#of(alias, minion)) await this.#settle(pending);
+      for (const pending of this.#of(alias, minion)) {
+        if (isForced) this.#delayed.delete(pending.id);
+        if (!this.#delayed.has(pending.id)) await this.#settle(pending);
+      }
     });
+  }
+
+  /**
+   * Delays a signal whose data may follow.
+   * @param minion - its sender
+   * @param data - resolves to the signal of the data, or to `undefined` if none followed; never
+   * rejects
+   */
+  delay(id: string, minion: string, data: Promise<Signal | undefined>): void {
+    this.#delayed.add(id);
+    const work = data
+      .then((signal) => this.#turns.run(minion, () => this.#complete(id, minion, signal)))
+      .catch((error: unknown) => {
+        this.#options.log.error({ err: error }, 'signal waits for data that has come');
+      })
+      .finally(() => this.#work.delete(work));
+    this.#work.add(work);
+  }
+
+  async #complete(id: string, minion: string, signal: Signal | undefined): Promise<void> {
+    if (!this.#delayed.delete(id)) return;
+    const pending = [...(this.#held.get(minion) ?? [])].find((it) => it.id === id);
+    if (pending === undefined) return;
+    if (signal !== undefined) await this.#rewrite(pending, signal);
+    await this.#settle(pending);
+  }
+
+  async #rewrite(pending: PendingSignal, signal: Signal): Promise<void> {
+    const { outbox } = this.#options;
+    const record = await outbox.read(pending);
+    if (record === undefined || record.handle !== undefined) return;
+    const { isEmpty: _isEmpty, ...rest } = record;
+    await outbox.rewrite(pending, { ...rest, signal });
   }
 
   /** Gives up those of a minion that is no more; durable when it resolves. */
@@ -190,7 +232,7 @@ export class HeldSignals {
         if (now() < acceptedAt + ttlMs) break;
         await this.release(alias, minion);
       }
-      return 0;
+      return this.#delayed.size === 0 ? 0 : storeRetryMs;
     } catch (error) {
       log.error({ err: error }, 'held signals that are over are still in the outbox');
       return storeRetryMs;

@@ -8,11 +8,13 @@ import { createDnsResolver, createHttpClient, type HttpClient } from '#runtime';
 import type { BridgeContribution } from '../bridge-extension.ts';
 import { familyOf, figureOf } from '../figures.ts';
 import { DeliveryWorker, OutboxDelivery } from './delivery-worker.ts';
+import { awaitReturnedArguments } from './event-arguments.ts';
 import type { GroupMembership } from './handle-groups.ts';
-import { type HandleInfo, HandleRegistry } from './handles.ts';
+import { type HandleClaim, type HandleInfo, HandleRegistry } from './handles.ts';
 import { HeldSignals } from './held-signals.ts';
 import { Outbox } from './outbox.ts';
 import { createOutboxApi } from './outbox-api.ts';
+import { type OutboxEntry, outboxEntryOf } from './outbox-entry.ts';
 import { upgradeRecords } from './outbox-upgrade.ts';
 import { auditExpired } from './signal-audit.ts';
 import { SignalIntake } from './signal-intake.ts';
@@ -29,6 +31,8 @@ export type SignalsHost = Pick<
   /** `publish_session` says how long a request that was sent once can come again. */
   readonly config: Pick<ExtensionHost['config'], 'publishSession'>;
   readonly admission: Pick<ExtensionHost['admission'], 'keyOf'>;
+  /** Where returns are read; `undefined`: data of events is not looked for in them. */
+  readonly events?: Parameters<typeof awaitReturnedArguments>[0] | undefined;
   readonly reloadable: () => Pick<ReturnType<ExtensionHost['reloadable']>, 'nodegroups'>;
 };
 
@@ -44,8 +48,20 @@ export interface SignalsModule
   /** Asks the listed services, and no others. */
   readonly ask: HttpClient;
   readonly isListed: (origin: string) => boolean;
+  /** Handles of stacks, which the metadata of servers names. */
+  readonly ofStacks: StackHandles;
+  /** Signals of these minions for which no handle was registered, the oldest first. */
+  unclaimedOf(minions: ReadonlySet<string>): Promise<readonly OutboxEntry[]>;
   /** Lets a minion that is no more signal no handle; durable when it resolves. */
   dismiss(minion: string): Promise<void>;
+}
+
+/** Handles that belong to a stack. */
+export interface StackHandles {
+  /** See {@link HandleRegistry.claim}. Signals that are held for the handle are delivered. */
+  claim(claim: HandleClaim): Promise<HandleInfo>;
+  /** See {@link HandleRegistry.withdraw}. Pending signals of removed handles fail. */
+  withdraw(...args: Parameters<HandleRegistry['withdraw']>): Promise<void>;
 }
 
 /** What signals need of other parts of the bridge. */
@@ -65,7 +81,7 @@ export async function openSignals(
   section: unknown,
   { projectOf, traces }: SignalsDeps,
 ): Promise<SignalsModule> {
-  const { shared: state, now, admission } = host;
+  const { shared: state, now, admission, events } = host;
   const {
     endpoints: configured,
     timeoutMs,
@@ -141,7 +157,11 @@ export async function openSignals(
   const intake = new SignalIntake({
     handles,
     outbox,
-    held: heldTtlMs === 0 ? undefined : held,
+    held,
+    holdsUnregistered: heldTtlMs !== 0,
+    returnedArguments:
+      events &&
+      ((minion, tag) => awaitReturnedArguments(events, { minion, tag, closing: host.closing })),
     admission,
     maxBytes,
     now,
@@ -161,6 +181,35 @@ export async function openSignals(
     intake,
     handleFor: (alias, minion) => handles.findFor(alias, minion),
     rpc: signalMethods(api),
+    ofStacks: {
+      claim: async (claim) => {
+        const info = await handles.claim(claim);
+        host.audit.append({
+          who: { kind: 'service', name: 'deployments' },
+          action: 'handle.add',
+          what: info.alias,
+          on: [claim.minion],
+          rule: 'stack-handle',
+          outcome: 'done',
+        });
+        delivery.wake(info.id);
+        await release(info);
+        return info;
+      },
+      withdraw: async (...args) => {
+        for (const { id } of await handles.withdraw(...args)) delivery.wake(id);
+      },
+    },
+    unclaimedOf: async (minions) => {
+      const dead = (await outbox.dead.list())
+        .filter(({ handle, minion }) => handle === undefined && minions.has(minion))
+        .map((it) => outboxEntryOf(it, 'dead', it));
+      const pending = outbox.pending.filter(
+        ({ handle, minion }) => handle === undefined && minions.has(minion),
+      );
+      const records = await Promise.all(pending.map((it) => outbox.read(it)));
+      return [...dead, ...records.flatMap((it) => (it ? outboxEntryOf(it, 'held') : []))];
+    },
     metrics: () => outboxFamilies(outbox, reports.over, now()),
     dismiss: async (minion) => {
       await handles.dismiss(minion);
@@ -225,9 +274,9 @@ function createHandlesApi(
     },
     list: async ({ owner } = {}) =>
       handles.list().filter((it) => owner === undefined || it.owner === owner),
-    show: async (alias, { owner } = {}) => handles.show(alias, owner),
-    remove: async (alias, { owner } = {}) => {
-      const info = await handles.remove(alias, owner);
+    show: async (alias, { owner, stack } = {}) => handles.show(alias, owner, stack),
+    remove: async (alias, { owner, stack } = {}) => {
+      const info = await handles.remove(alias, owner, stack);
       courier.wake(info.id);
       return info;
     },

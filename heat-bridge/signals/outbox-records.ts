@@ -25,6 +25,8 @@ const recordFields = {
   owner: Type.Optional(Text),
   /** Fingerprint of the key that the minion had, while it is held for a handle. */
   heldKey: Type.Optional(Text),
+  /** Whether the event had no data: `signal` is then the FAILURE that says so. */
+  isEmpty: Type.Optional(Type.Literal(true)),
   /** JSON, which is not read before it is needed: a start need not read what guests said. */
   signal: Bytes,
   /** Milliseconds since 1970. */

@@ -19,6 +19,7 @@ import {
   type OutboxRecord,
   outboxRow,
 } from './outbox-records.ts';
+import { emptySuccess } from './signal.ts';
 
 /** A signal before it is accepted. */
 export type NewRecord = Omit<OutboxRecord, 'acceptedAt' | 'id' | 'sequence'>;
@@ -302,6 +303,14 @@ export class Outbox {
     }
   }
 
+  /** Changes the signal of a record that is held; durable when it resolves. */
+  async rewrite(pending: PendingSignal, record: OutboxRecord): Promise<void> {
+    const key = recordKey(record.alias, record.sequence);
+    const put = { op: 'put', key, value: encodeRecord(record) } as const;
+    if (this.#isFollowed) await this.#writeIfSame(put, pending);
+    else await this.#options.state.write([put]);
+  }
+
   /**
    * Puts a record that was over behind the others of its handle; durable when it resolves.
    * @throws BridgeError ERR_SIGNAL_UNKNOWN, ERR_SIGNAL_QUOTA
@@ -431,8 +440,9 @@ export class Outbox {
 
 function assignToHandle(handle: HandleInfo, record: OutboxRecord): OutboxRecord {
   const { heldKey: _heldKey, ...rest } = record;
-  const { id, stack, owner } = handle;
-  return { ...rest, handle: id, stack, ...(owner === undefined ? {} : { owner }) };
+  const { id, stack, owner, emptyIsSuccess } = handle;
+  const signal = record.isEmpty === true && emptyIsSuccess ? emptySuccess : record.signal;
+  return { ...rest, signal, handle: id, stack, ...(owner === undefined ? {} : { owner }) };
 }
 
 /** Ids tell a signal from all others [THREATS B-04]; a request has the same ones each time. */

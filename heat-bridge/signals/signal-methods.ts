@@ -4,12 +4,12 @@ import Type from 'typebox';
 import { extensionMethod, type RpcTable } from '#master';
 import type { HandleRegistration } from './handles.ts';
 import { auditedMinions, outboxRecord } from './signal-audit.ts';
-import type { HandleOwner, SignalsApi } from './signals-api.ts';
+import type { HandleOwnerAndStack, SignalsApi } from './signals-api.ts';
 
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 256 });
 const ownerField = { owner: Type.Optional(Text) };
-const Alias = Type.Object({ alias: Text, ...ownerField }, strict);
+const Alias = Type.Object({ alias: Text, stack: Type.Optional(Text), ...ownerField }, strict);
 const selectionFields = { id: Type.Optional(Text), alias: Type.Optional(Text), ...ownerField };
 const Selection = Type.Object(selectionFields, strict);
 /** `handles.add` looks at it more closely. */
@@ -48,7 +48,7 @@ export function signalMethods({ handles, outbox }: SignalsApi): RpcTable {
       }),
       remove: extensionMethod({
         parameters: Alias,
-        args: (alias: string, of?: HandleOwner) => ({ alias, ...of }),
+        args: (alias: string, of?: HandleOwnerAndStack) => ({ alias, ...of }),
         call: (_api, { alias, ...of }) => handles.remove(alias, of),
         audit: {
           action: 'handle.remove',

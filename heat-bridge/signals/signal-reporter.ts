@@ -28,10 +28,13 @@ export const refusalTexts: Readonly<Record<SignalRefusal, string>> = {
   bytes: 'it is larger than signal_bytes',
   room: 'the outbox is full',
   'data-no-json': 'data is no JSON',
+  empty:
+    'it has no data, or data that Salt cannot read; send {"status": "SUCCESS"}, or register the handle with --empty-is-success',
   'field-unknown': 'it has other fields than status, reason and data',
   'not-a-map': 'it is no map',
   'reason-no-text': 'reason is no text',
   'status-unknown': 'status is neither SUCCESS nor FAILURE',
+  unreadable: 'its data is neither YAML nor JSON',
   entries: 'the outbox is full',
   expired: 'the handle has expired',
   member: 'the handle is not for this member',
@@ -77,6 +80,14 @@ export class SignalReporter {
     const reason = refusalTexts[refusal];
     this.#fire(signalTags.refused, { id: minion, handle, reason });
     this.#log.info({ minion, handle, code: refusal }, 'signal refused');
+  }
+
+  /** An event that a minion fired and that is sent to Heat as a failure. */
+  unreadable(minion: string, handle: string, problem: SignalProblem): void {
+    const reason = refusalTexts[problem];
+    this.#fire(signalTags.refused, { id: minion, handle, reason });
+    const text = 'event of a minion was not understood';
+    this.#log.warn({ minion, handle, code: problem, reason }, text);
   }
 
   delivered(record: OutboxRecord, { transport, origin }: HandleInfo): void {

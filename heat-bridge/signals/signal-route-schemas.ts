@@ -9,6 +9,8 @@ import { RegistrationSchema, ReplacementSchema } from './handles.ts';
 const text: TSchema = Type.String();
 const texts: TSchema = Type.Array(text);
 const count: TSchema = Type.Integer();
+/** Selects one of several handles with the same alias. */
+const ofStack = { stack: Type.Optional(text) };
 const literalUnion = (...names: readonly string[]): TSchema =>
   Type.Union(names.map((name) => Type.Literal(name)));
 
@@ -23,6 +25,7 @@ const HandleSchema = Type.Object({
   nodegroups: Type.Optional(texts),
   projects: Type.Optional(texts),
   members: texts,
+  emptyIsSuccess: Type.Boolean(),
   stack: text,
   owner: Type.Optional(text),
   registeredAt: count,
@@ -62,8 +65,16 @@ export const signalRouteSchemas: Readonly<
     answer: HandleSchema,
   }),
   list: describeRoute({ summary: "The caller's handles", answer: Type.Array(HandleSchema) }),
-  show: describeRoute({ summary: "A handle of the caller's", answer: HandleSchema }),
-  remove: describeRoute({ summary: 'Forgets a handle and its secrets', answer: HandleSchema }),
+  show: describeRoute({
+    summary: "A handle of the caller's",
+    query: ofStack,
+    answer: HandleSchema,
+  }),
+  remove: describeRoute({
+    summary: 'Forgets a handle and its secrets',
+    query: ofStack,
+    answer: HandleSchema,
+  }),
   outbox: describeRoute({
     summary: 'Signals of a handle that are not delivered',
     answer: EntriesSchema,

@@ -29,6 +29,7 @@ const bodyLimit = 1_048_576;
 
 interface AliasParams {
   readonly Params: { readonly alias: string };
+  readonly Querystring: { readonly stack?: string };
 }
 
 /**
@@ -49,7 +50,9 @@ export function addSignalRoutes(
     const api = signals.as({ who: actorOf(subject), rule: 'own-handle' });
     const owner = ownerNameOf(subject);
     // Another's is as unknown as one that is not there.
-    const info = await api.handles.show(request.params.alias, { owner });
+    const { stack } = request.query;
+    const of = { owner, ...(stack === undefined ? {} : { stack }) };
+    const info = await api.handles.show(request.params.alias, of);
     return { api, info, selection: { alias: info.alias, owner } };
   };
   const add = async (
@@ -83,8 +86,8 @@ export function addSignalRoutes(
     '/handles/:alias',
     { schema: signalRouteSchemas.remove },
     async (request) => {
-      const { api, selection } = await owned(request);
-      return api.handles.remove(selection.alias, selection);
+      const { api, info, selection } = await owned(request);
+      return api.handles.remove(info.alias, { owner: selection.owner, stack: info.stack });
     },
   );
   addOutboxRoutes(app, owned);

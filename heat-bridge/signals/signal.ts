@@ -23,29 +23,46 @@ export interface Signal {
   readonly data?: Json;
 }
 
-/** Why something that a minion said is no signal. */
+/** Reasons why data is not a signal. */
 export type SignalProblem =
   | 'bytes'
   | 'data-no-json'
+  | 'empty'
   | 'field-unknown'
   | 'not-a-map'
   | 'reason-no-text'
-  | 'status-unknown';
+  | 'status-unknown'
+  | 'unreadable';
+
+/** A signal, or the reason why data is not one. */
+export type ParsedSignal =
+  | { readonly ok: true; readonly signal: Signal }
+  | { readonly ok: false; readonly complaint: SignalProblem };
 
 /** A longer reason is cut: that something failed must not be lost over how it was told. */
 const maxReasonLength = 2_048;
 
+/** The signal of an event without data, where the handle accepts such events. */
+export const emptySuccess: Signal = { status: 'SUCCESS' };
+
 /**
- * Reads `status`, `reason` and `data`, none of which is needed. Any other field is refused, as Heat
+ * The signal in place of an event that cannot be read. The minion gets no error for such an event, so
+ * Heat gets a failure.
+ */
+export function unreadableSignal(tag: string, reason: string): Signal {
+  const text = `the event ${tag} was not understood: ${reason}`;
+  return { status: 'FAILURE', reason: truncateReason(text) };
+}
+
+/**
+ * Reads `status`, `reason` and `data`, one of which is needed. Any other field is refused, as Heat
  * would drop the whole signal without a word for it; so is `id`, by which one guest could count twice.
  * @param maxBytes - of the signal as JSON
  */
-export function parseSignal(
-  said: WireValue | undefined,
-  maxBytes: number,
-): { readonly ok: true; readonly signal: Signal } | { ok: false; complaint: SignalProblem } {
-  if (said === undefined || said === null) return { ok: true, signal: { status: 'SUCCESS' } };
+export function parseSignal(said: WireValue | undefined, maxBytes: number): ParsedSignal {
+  if (said === undefined || said === null) return { ok: false, complaint: 'empty' };
   if (!isWireMap(said)) return { ok: false, complaint: 'not-a-map' };
+  if (Object.keys(said).length === 0) return { ok: false, complaint: 'empty' };
   const { status = 'SUCCESS', reason = null, data = null, ...others } = said;
   if (Object.keys(others).length > 0) return { ok: false, complaint: 'field-unknown' };
   if (status !== 'SUCCESS' && status !== 'FAILURE') {

@@ -19,17 +19,23 @@ export interface HandlesApi {
   /** By alias; those that ended are shown for a day. */
   list(selection?: HandleOwner): Promise<readonly HandleInfo[]>;
   /** @throws BridgeError ERR_HANDLE_UNKNOWN, ERR_HANDLE_AMBIGUOUS */
-  show(alias: string, of?: HandleOwner): Promise<HandleInfo>;
+  show(alias: string, of?: HandleOwnerAndStack): Promise<HandleInfo>;
   /**
    * Forgets a handle and its secrets. What waits for it goes to the dead-letter list.
    * @throws BridgeError ERR_HANDLE_UNKNOWN, ERR_HANDLE_AMBIGUOUS
    */
-  remove(alias: string, of?: HandleOwner): Promise<HandleInfo>;
+  remove(alias: string, of?: HandleOwnerAndStack): Promise<HandleInfo>;
 }
 
 /** Whose handle of an alias is meant. Default: anybody's; several are ERR_HANDLE_AMBIGUOUS. */
 export interface HandleOwner {
   readonly owner?: string;
+}
+
+/** Selects one of several handles with the same alias. */
+export interface HandleOwnerAndStack extends HandleOwner {
+  /** Stack of the handle. Default: any; several are ERR_HANDLE_AMBIGUOUS. */
+  readonly stack?: string;
 }
 
 /** Which entries of the outbox are meant: one, those of an alias or of an owner's handles, or all. */

@@ -1,5 +1,6 @@
 /** Signals as an extension of the bridge. */
 
+import { masterServices } from '#master';
 import type { BridgeExtensionModule } from '../bridge-extension.ts';
 import { sectionProblems } from '../section-problems.ts';
 import { bridgeServices } from '../services.ts';
@@ -12,7 +13,8 @@ export const signalsExtension: BridgeExtensionModule = {
   open: async (host, { sections, traces }) => {
     const enrolment = host.find(bridgeServices.enrolment);
     const projectOf = enrolment?.projectOf ?? (() => undefined);
-    const signals = await openSignals(host, sections.handles, { projectOf, traces });
+    const { bus: events } = host.use(masterServices.events);
+    const signals = await openSignals({ ...host, events }, sections.handles, { projectOf, traces });
     host.provide(bridgeServices.signals, signals);
     enrolment?.api.onRetire((id) => signals.dismiss(id));
     const { intake, rpc, metrics, start, close } = signals;

@@ -15,7 +15,14 @@ import {
   signalWithLogin,
   signalWithToken,
 } from './heat-api-delivery.ts';
-import { awsBody, putResultObject, putSignalObject, putToCfn } from './pre-signed-delivery.ts';
+import {
+  awsBody,
+  postAlarm,
+  putResultObject,
+  putSignalObject,
+  putToCfn,
+  putVersionedObject,
+} from './pre-signed-delivery.ts';
 import { heatBody } from './signal-body.ts';
 import type {
   Delivery,
@@ -37,9 +44,11 @@ interface PreSigned<T extends string> {
 
 /** Destinations of handles. */
 interface HandleDestinations {
+  readonly ALARM_URL: PreSigned<'ALARM_URL'>;
   readonly AWS_SIGNAL: PreSigned<'AWS_SIGNAL'>;
   readonly CFN_SIGNAL: PreSigned<'CFN_SIGNAL'>;
   readonly HEAT_SIGNAL: Credentials & { readonly transport: 'HEAT_SIGNAL'; readonly url: string };
+  readonly SWIFT_SIGNAL: PreSigned<'SWIFT_SIGNAL'>;
   readonly TEMP_URL_SIGNAL: PreSigned<'TEMP_URL_SIGNAL'>;
   readonly TOKEN_SIGNAL: {
     readonly transport: 'TOKEN_SIGNAL';
@@ -108,6 +117,13 @@ const Text = Type.String({ minLength: 1, maxLength: 4096 });
 const loginFields = { auth_url: Text, user_id: Text, password: Text, project_id: Text };
 const isAlarmUrl = compileSchema(Type.Object({ alarm_url: Text }, { additionalProperties: false }));
 const isWithToken = compileSchema(Type.Object({ endpoint: Text, token: Text }));
+/** `token` is empty. */
+const isSwiftHandle = compileSchema(
+  Type.Object(
+    { endpoint: Text, token: Type.Optional(Type.Literal('')) },
+    { additionalProperties: false },
+  ),
+);
 const isWithLogin = compileSchema(Type.Object({ ...loginFields, alarm_url: Text }));
 const isQueue = compileSchema(
   Type.Object({
@@ -201,6 +217,34 @@ const rows: Rows = {
       },
       maxBytes: resultBytes,
       deliver: putResultObject,
+    },
+  },
+  SWIFT_SIGNAL: {
+    summary:
+      'the attribute `endpoint` or `curl_cli`, or the reference, of an `OS::Heat::SwiftSignalHandle`: an object in Swift',
+    secrets: { url: 'signed-address' },
+    handle: {
+      parse: (form) => {
+        const url = swiftUrlOf(form);
+        return url === undefined ? undefined : { transport: 'SWIFT_SIGNAL', url };
+      },
+      address: ({ url }) => url,
+      storesAfterReply: false,
+      deliver: putVersionedObject,
+    },
+  },
+  ALARM_URL: {
+    summary: 'the attribute `alarm_url` of an `OS::Heat::ScalingPolicy`: each SUCCESS scales',
+    secrets: { url: 'signed-address' },
+    handle: {
+      parse: (form) => {
+        const url = typeof form === 'string' ? form : alarmUrlOf(form);
+        if (url === undefined || !/^https?:[^?]*\/v1\/signal\/[^?]*\?/.test(url)) return undefined;
+        return { transport: 'ALARM_URL', url: checkedUrl(url) };
+      },
+      address: ({ url }) => url,
+      storesAfterReply: false,
+      deliver: postAlarm,
     },
   },
   CFN_SIGNAL: {
@@ -323,6 +367,11 @@ export function parseDestination(given: unknown): Destination {
   const unwrapped = unwrapJson(given, 4);
   const form = typeof unwrapped === 'string' ? unwrapped.trim() : unwrapped;
   if (form === '') throw destinationError('it is empty');
+  if (typeof form === 'string' && isSignalUrl.test(form)) {
+    throw destinationError(
+      'signal_url needs a log-in: use alarm_url of the policy, or an object of alarm_url (the signal_url), auth_url, user_id, password and project_id',
+    );
+  }
   for (const { handle } of Object.values(handleRows)) {
     const destination = handle?.parse(form);
     if (destination !== undefined) return destination;
@@ -443,6 +492,17 @@ function unwrapJson(given: unknown, depth: number): unknown {
 
 function alarmUrlOf(form: unknown): string | undefined {
   return isAlarmUrl.Check(form) ? checkedUrl(form.alarm_url) : undefined;
+}
+
+/** The attribute `signal_url` of a scaling policy: an address of heat-api without credentials. */
+const isSignalUrl = /^https?:\/\/[^?#\s]+\/stacks\/[^?#\s]+\/resources\/[^/?#\s]+\/signal$/;
+
+/** The address of the object that a `SwiftSignal` reads. */
+function swiftUrlOf(form: unknown): string | undefined {
+  const [, quoted] = /^curl .*-X PUT '([^'\s]+)'$/.exec(String(form)) ?? [];
+  const text = isSwiftHandle.Check(form) ? form.endpoint : (quoted ?? form);
+  if (typeof text !== 'string' || !/^https?:[^\s]*[?&]temp_url_sig=/.test(text)) return undefined;
+  return checkedUrl(text);
 }
 
 /** The attribute `curl_cli` of a handle. */

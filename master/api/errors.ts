@@ -6,13 +6,11 @@ export const masterErrors = {
   ERR_ARGS: {
     meaning: 'The call has an argument of the wrong type, or lacks one.',
     action: 'Correct the argument that the message names.',
-    retry: false,
   },
   ERR_BAD_TGT: {
     meaning:
       'The target cannot be read, takes too long, or goes by grains where secrets are given.',
     action: 'Correct what the message names; --dry-run lists the minions of a target.',
-    retry: false,
   },
   ERR_EVENT_EXPORT: {
     meaning: 'A receiver of exported events did not take them; they are sent again.',
@@ -22,17 +20,14 @@ export const masterErrors = {
   ERR_EXTENSION_CONFLICT: {
     meaning: 'Two extensions of a master claim the same thing, which the message names.',
     action: 'Leave one of the two extensions out of the program, or rename what it adds.',
-    retry: false,
   },
   ERR_EXTENSION_CYCLE: {
     meaning: 'Extensions of a master require each other in a circle.',
     action: 'Remove one of the names in requires or after that the message shows.',
-    retry: false,
   },
   ERR_EXTENSION_MISSING: {
     meaning: 'An extension of a master requires another extension or service that is not there.',
     action: 'Add the extension that the message names, or leave out the one that requires it.',
-    retry: false,
   },
   ERR_FILE_SYSTEM: {
     meaning: 'A file or directory that the master needs to start cannot be made, read or written.',
@@ -53,7 +48,6 @@ export const masterErrors = {
   ERR_JOB_UNKNOWN: {
     meaning: 'No job of this jid is kept.',
     action: 'Look at the list of jobs; they are kept for keep_jobs_seconds, if job_cache is on.',
-    retry: false,
   },
   ERR_NODEGROUP_LOOP: {
     meaning: 'The target names a nodegroup that contains itself, and matches no minion.',
@@ -63,32 +57,26 @@ export const masterErrors = {
   ERR_NODEGROUP_UNKNOWN: {
     meaning: 'The target names a nodegroup that nodegroups does not define.',
     action: 'Define it in the configuration of the master, or correct its name.',
-    retry: false,
   },
   ERR_NOT_SERVED: {
     meaning: 'Salt has a runner or wheel function of this name, and this master does not.',
     action: 'salt-run -d lists what there is; docs/compatibility.md says what takes its place.',
-    retry: false,
   },
   ERR_NOT_RELOADABLE: {
     meaning: 'The master has no files to read again: its program gave it its configuration.',
     action: 'Call reload with another configuration in that program.',
-    retry: false,
   },
   ERR_ORCHESTRATION: {
     meaning: 'An orchestration is beyond a limit: of states, SLS, others beside it, or time.',
     action: 'Look at its SLS; the limits are options under saltbridge: limits.',
-    retry: false,
   },
   ERR_OWN_KEY: {
     meaning: "The master's own key in pki_dir cannot be read, or does not fit its public half.",
     action: 'Restore master.pem and master.pub from a backup; minions trust only that pair.',
-    retry: false,
   },
   ERR_PILLAR_FILE: {
     meaning: 'A file of pillar is not UTF-8, is too big, or leads to too many others.',
     action: 'Correct the file that the message names.',
-    retry: false,
   },
   ERR_PILLAR_SOURCE: {
     meaning: 'A service that pillar is asked of did not answer as it should.',
@@ -98,7 +86,6 @@ export const masterErrors = {
   ERR_RENDERER: {
     meaning: 'A file asks for a renderer that is not served, as `#!py` and `#!gpg` are not.',
     action: 'Write it in Jinja, or have a program give its data; see docs/pillar.md.',
-    retry: false,
   },
   ERR_RENDER_GIVEN_UP: {
     meaning: 'A file took more time or memory than rendering may, or too many waited for it.',
@@ -114,12 +101,10 @@ export const masterErrors = {
   ERR_MASTER_STOPPED: {
     meaning: 'The master is not running: it has not been started, or is being closed.',
     action: 'Call start() first, or run the command against a running master.',
-    retry: false,
   },
   ERR_REACTION_UNKNOWN: {
     meaning: 'No reaction of this name is configured.',
     action: 'saltbridge reactions list shows those that are.',
-    retry: false,
   },
   ERR_READER_DROPPED: {
     meaning: 'A reader of events was too slow; what waited for it is lost to it.',
@@ -129,7 +114,6 @@ export const masterErrors = {
   ERR_RPC_UNKNOWN_METHOD: {
     meaning: 'The local socket knows no such method.',
     action: 'Use a command of the same version as the running master.',
-    retry: false,
   },
   ERR_RSA_OVERLOAD: {
     meaning: 'More RSA operations are waiting than the queue holds.',
@@ -139,7 +123,6 @@ export const masterErrors = {
   ERR_SEAL: {
     meaning: 'A sealed record in the store does not open with the seal key.',
     action: 'Restore seal.key, or remove the store: every minion then signs in once more.',
-    retry: false,
   },
   ERR_SOCKET: {
     meaning: 'The local socket cannot be reached or bound.',
@@ -149,7 +132,6 @@ export const masterErrors = {
   ERR_UNKNOWN_FUN: {
     meaning: 'Neither Salt nor this master has a runner or wheel function of this name.',
     action: 'salt-run -d lists what there is.',
-    retry: false,
   },
 } satisfies Readonly<Record<string, ErrorEntry>>;
 

@@ -28,7 +28,7 @@ import {
 } from '#runtime';
 import { Float } from '#template/python/values.ts';
 import { MasterError, type TargetRequest } from '../api/index.ts';
-import { parseYaml } from './yaml.ts';
+import { isBeyond64Bits, parseYaml } from './yaml.ts';
 
 /** Arguments, ready to be published. */
 export interface FunctionArguments {
@@ -136,6 +136,7 @@ const mark = /^\$(bytes|int|float|map|datetime|ext)$/;
 /** The JSON form of a value, or of an object whose members are such values. */
 export function toJson(value: WireValue | object): JsonValue {
   if (typeof value === 'number') return numberToJson(value);
+  if (isBeyond64Bits(value)) return { $int: String(value) };
   if (value === null || typeof value !== 'object') return value;
   if (value instanceof Uint8Array) return { $bytes: Buffer.from(value).toString('base64') };
   if (value instanceof Float) return { $float: pythonStr(value) };

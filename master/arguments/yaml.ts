@@ -281,6 +281,11 @@ function checkNodes(root: unknown, { maxValues, isPlain = false }: YamlLimits): 
   }
 }
 
+/** Whether a value is an integer that MessagePack has no form for. */
+export function isBeyond64Bits(value: unknown): boolean {
+  return typeof value === 'bigint' && (value < -(2n ** 63n) || value >= 2n ** 64n);
+}
+
 /** Replaces a whole number that is written as a float. */
 function keepFloat(_place: unknown, node: Scalar): void {
   const { value, source } = node;

@@ -5,13 +5,11 @@ export const keyErrors = {
   ERR_KEY_FINGERPRINT: {
     meaning: 'The key has another fingerprint than the one that was to be accepted.',
     action: 'Compare with the fingerprint on the minion; another machine may use its id.',
-    retry: false,
   },
   ERR_KEY_ID: {
     meaning: 'This cannot be the id of a minion, or not of a new one.',
     action:
       'Give the machine an id of letters, digits, ".", "-", "_", ":", "@" and "+", or set saltbridge: minion_ids: salt.',
-    retry: false,
   },
   ERR_KEY_INVALID: {
     meaning: 'The file of the key holds no RSA public key; the key stays where it is.',
@@ -21,7 +19,6 @@ export const keyErrors = {
   ERR_KEY_STATE: {
     meaning: 'The key is not in a state from which this can be done.',
     action: 'Look at the state of the key; rejected, denied or accepted ones need their option.',
-    retry: false,
   },
   ERR_KEY_UNKNOWN: {
     meaning: 'There is no key of this id.',

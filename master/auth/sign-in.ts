@@ -5,8 +5,6 @@ import {
   type AuthReplyContext,
   type AuthRequest,
   type ClearEnvelope,
-  decideKey,
-  type KeyDecision,
   type Peer,
   packWire,
   parseAuthRequest,
@@ -17,6 +15,7 @@ import type { PresentMinion } from '../api/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import type { Meter, RequestCounters } from '../metrics/index.ts';
 import type { AutoAccept } from './auto-accept.ts';
+import { decideKey, type KeyDecision } from './key-decision.ts';
 import type { KeyStore } from './key-store.ts';
 import type { MasterKeyPair, MasterKeySigner } from './master-keys.ts';
 import type { RsaPool } from './rsa-pool.ts';

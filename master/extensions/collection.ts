@@ -12,6 +12,7 @@ import {
   type TopsProvider,
 } from '../api/index.ts';
 import type { InsteadOf, MasterFunction } from '../functions/index.ts';
+import type { ReturnRedaction } from '../jobs/index.ts';
 import type { RequestType, RequestTypes, SignalIntake } from '../requests/index.ts';
 import { rpcMethods } from '../rpc/index.ts';
 import type { OpenExtension } from './extension.ts';
@@ -30,6 +31,7 @@ export class Collection implements Contributions {
   readonly minionRunners: Map<string, MinionRunners[string]> = new Map();
   readonly insteadOf: InsteadOf[] = [];
   readonly intakes: SignalIntake[] = [];
+  readonly redactions: ReturnRedaction[] = [];
   readonly pillars: ExtPillar[] = [];
   readonly files: FileServerBackend[] = [];
   readonly routes: HttpRoutes[] = [];
@@ -70,6 +72,7 @@ export class Collection implements Contributions {
     }
     if (open.insteadOf !== undefined) this.insteadOf.push(open.insteadOf);
     if (open.intake !== undefined) this.intakes.push(open.intake);
+    if (open.redactReturn !== undefined) this.redactions.push(open.redactReturn);
     if (open.pillar !== undefined) this.pillars.push(open.pillar);
     if (open.files !== undefined) this.files.push(open.files);
   }

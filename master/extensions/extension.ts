@@ -23,6 +23,7 @@ import type { AuditTrail } from '../audit/index.ts';
 import type { KeyAcceptanceHook, KeyLifecycle } from '../auth/index.ts';
 import type { CallGate } from '../context/index.ts';
 import type { InsteadOf, MasterFunction } from '../functions/index.ts';
+import type { ReturnRedaction } from '../jobs/index.ts';
 import type { RequestTypes, SignalIntake } from '../requests/index.ts';
 import type { TargetBounds } from '../users/index.ts';
 import type { HttpRoutes } from './http-routes.ts';
@@ -151,6 +152,8 @@ export interface OpenExtension {
   /** Runners for minions alone; the policy (action `runner`) decides about each call. */
   readonly minionRunners?: MinionRunners;
   readonly intake?: SignalIntake;
+  /** Removes secrets from what a minion returns, before it is stored and fired. */
+  readonly redactReturn?: ReturnRedaction;
   /** Pillar over that of the files and of the extensions before this one. */
   readonly pillar?: ExtPillar;
   /** Files for minions. The file server asks the backends of its configuration first. */

@@ -76,6 +76,8 @@ interface RunOptions {
  */
 export class FunctionCaller {
   readonly #options: FunctionCallerOptions;
+  /** What the events of calls that run say of them, by jid. */
+  readonly #running = new Map<string, WireMap>();
 
   constructor(options: FunctionCallerOptions) {
     this.#options = options;
@@ -96,6 +98,11 @@ export class FunctionCaller {
       this.#options.log.error({ jid: ready.jid, err: error }, 'function was not finished');
     });
     return { jid: ready.jid, tag: ready.tag };
+  }
+
+  /** The calls that run at present: `fun`, `jid`, `user`, `fun_args`. */
+  running(): readonly WireMap[] {
+    return [...this.#running.values()];
   }
 
   /** Whether there is a function that takes a keyword of this name. */
@@ -162,8 +169,9 @@ export class FunctionCaller {
   }
 
   async #finish(ready: Ready, { isKept = true }: RunOptions): Promise<FunctionResult> {
-    const outcome = await this.#call(ready);
     const { jid, data, end } = ready;
+    this.#running.set(jid, data);
+    const outcome = await this.#call(ready).finally(() => this.#running.delete(jid));
     const result = { jid, fun: String(data.fun), ...outcome };
     if (end.isElsewhere) return result;
     await this.#tell(ready, outcome);

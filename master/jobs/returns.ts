@@ -1,6 +1,6 @@
 import { decide, type ReturnResource } from '#acl';
 import type { ReturnLoad, WireMap } from '#minion-protocol';
-import type { HourlyLimit } from '#runtime';
+import type { TokenBuckets } from '#runtime';
 import type { JobReturn } from '../api/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import type { Meter } from '../metrics/index.ts';
@@ -30,9 +30,14 @@ export interface ReturnKeeperOptions {
   readonly nextJid: () => string;
   readonly now: () => number;
   /** Self-made jobs (`jid: req`) that each minion may report. */
-  readonly selfMadeLimit: HourlyLimit;
+  readonly selfMadeLimit: TokenBuckets;
   readonly meter: Meter;
+  /** Extensions that remove secrets from returns before they are stored and fired. */
+  readonly redactions?: readonly ReturnRedaction[];
 }
+
+/** Returns the load of a return without secrets. */
+export type ReturnRedaction = (minionId: string, load: ReturnLoad) => ReturnLoad;
 
 /**
  * Takes what minions return: decides whether it may be, keeps it, and only then tells it
@@ -51,10 +56,11 @@ export class ReturnKeeper {
    */
   async take(
     minionId: string,
-    load: ReturnLoad,
+    given: ReturnLoad,
     markOf: () => string | undefined,
   ): Promise<ReturnOutcome> {
-    const { cache, isOfFormerOwner } = this.#options;
+    const { cache, isOfFormerOwner, redactions = [] } = this.#options;
+    const load = redactions.reduce((left, redact) => redact(minionId, left), given);
     const jid = isSelfMade(load) ? 'req' : load.jid;
     const isUnknown = isSelfMade(load) || isOfFormerOwner(minionId, jid);
     const job = isUnknown ? undefined : await cache.find(jid);
@@ -86,7 +92,7 @@ export class ReturnKeeper {
   ): Promise<ReturnOutcome> {
     const { cache, selfMadeLimit, nextJid } = this.#options;
     if (await cache.hasMark(minionId, mark)) return 'repeated';
-    if (!selfMadeLimit.allows(minionId)) return { refused: 'self-made-jobs-per-hour' };
+    if (!selfMadeLimit.tryTake(minionId)) return { refused: 'self-made-jobs-per-hour' };
     const jid = nextJid();
     const isKept = load.nocache !== true && load.jid !== 'nocache';
     const record = this.#selfMadeRecord(jid, minionId, load);

@@ -1,7 +1,6 @@
 import type { MinionTest, Reach } from '#acl';
 import {
   type CompiledTarget,
-  type CompileTargetOptions,
   compileLinearPattern,
   compileRightTarget,
   compileTarget,
@@ -10,7 +9,6 @@ import {
   type Nodegroups,
   type TargetCandidate,
   type TargetExpression,
-  type TargetTerm,
 } from '#minion-protocol';
 import {
   MasterError,
@@ -152,7 +150,7 @@ export class TargetResolver {
   ): CompiledTarget {
     const compile = (
       target: TargetExpression,
-      options: CompileTargetOptions = {},
+      options: Parameters<typeof compileTarget>[2] = {},
     ): CompiledTarget => compileTarget(target, compileLinearPattern, { ...exact, ...options });
     const nodegroups = this.#nodegroups;
     if (reach === everyone) return readTarget(() => compile(parseTarget(request, nodegroups)));
@@ -333,7 +331,7 @@ function isProvable({ terms }: CompiledTarget): boolean {
 
 function refuseTerm(
   { terms }: CompiledTarget,
-  isRefused: (term: TargetTerm) => boolean,
+  isRefused: (term: CompiledTarget['terms'][number]) => boolean,
   reason: string,
 ): void {
   const found = terms.find(isRefused);

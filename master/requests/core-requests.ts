@@ -2,11 +2,16 @@
 
 import type { LiveConfig } from '#config';
 import type { WireValue } from '#minion-protocol';
-import { HourlyLimit } from '#runtime';
+import { TokenBuckets } from '#runtime';
 import { type Auth, type KeyStore, SignatureCheck, send } from '../auth/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import { type EventBus, type Events, tags } from '../events/index.ts';
-import { type Jobs, type KnownResources, ReturnKeeper } from '../jobs/index.ts';
+import {
+  type Jobs,
+  type KnownResources,
+  ReturnKeeper,
+  type ReturnRedaction,
+} from '../jobs/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 import type { PolicyGate, Users } from '../users/index.ts';
 import { masterOptsRequest } from './master-opts-request.ts';
@@ -29,6 +34,7 @@ export interface CoreRequestDeps {
   readonly limits: RequestLimits;
   /** Receivers of the events that minions fire. */
   readonly intakes: readonly SignalIntake[];
+  readonly redactions: readonly ReturnRedaction[];
   /** Returns the environments of files, which minions look for states in. */
   readonly environments: () => readonly string[];
 }
@@ -49,8 +55,12 @@ export function coreRequests(deps: CoreRequestDeps): RequestTypes {
         bus,
         nextJid,
         now,
-        selfMadeLimit: new HourlyLimit(selfMadeJobsPerHour),
+        selfMadeLimit: new TokenBuckets({
+          perSecond: selfMadeJobsPerHour / 3600,
+          burst: selfMadeJobsPerHour,
+        }),
         meter,
+        redactions: deps.redactions,
       }),
       signatures: new SignatureCheck({
         isRequired: requireMinionSignMessages,

@@ -10,7 +10,7 @@ import {
 import { mapMaybePromise, type Throttle, type TokenBuckets } from '#runtime';
 import { StoreError } from '#store';
 import { DropConnectionError, send, type VerifiedRequest } from '../auth/index.ts';
-import { type EventBus, jidOf, tags } from '../events/index.ts';
+import { type EventBus, jidOf, tags, trimValues } from '../events/index.ts';
 import type { JobCache } from '../jobs/index.ts';
 import type { Meter, RequestCounters } from '../metrics/index.ts';
 import type { PolicyGate } from '../users/index.ts';
@@ -32,7 +32,7 @@ export interface MinionEventOptions {
   readonly intakes: readonly SignalIntake[];
   /** What the operator lets minions emit. */
   readonly gate: PolicyGate;
-  /** `event_bytes`: the largest event, bytes as sent. */
+  /** Has `event_bytes`: size above which values of an event are trimmed. */
   readonly config: Pick<LiveConfig, 'current'>;
   /** Whether a request was made before this master started, and may be a replay. */
   readonly isFromBefore: (request: VerifiedRequest) => boolean;
@@ -46,6 +46,8 @@ interface Candidate {
   readonly said: WireValue | undefined;
   /** Its place in the request. */
   readonly place: number;
+  /** Whether values were too large and are replaced: nothing may follow from what is left. */
+  readonly isTrimmed: boolean;
 }
 
 /** An event that may be fired. */
@@ -69,13 +71,6 @@ export function minionEventRequest(options: MinionEventOptions): RequestType {
     needsToken: true,
     rate: 'requests',
     isBrief: true,
-    refuse: ({ bytes }) => {
-      if (bytes > options.config.current.limits.eventBytes) {
-        options.counters.count('event-bytes');
-        return send(null);
-      }
-      return undefined;
-    },
     load: (load) => {
       const parsed = parseMinionEventLoad(load);
       if (parsed.ok) return parsed.value;
@@ -87,9 +82,11 @@ export function minionEventRequest(options: MinionEventOptions): RequestType {
       const { minionId } = request;
       const isOld = options.isFromBefore(request);
       if (isOld) options.counters.count('event-before-start');
-      const asked = candidates(load, minionId).filter(
-        ({ tag }) => !isOld || isWanted(options, minionId, tag),
-      );
+      const maxBytes = options.config.current.limits.eventBytes;
+      const asked = candidates(load, minionId)
+        .map((event) => trimEvent(event, maxBytes))
+        .filter(({ tag }) => !isOld || isWanted(options, minionId, tag));
+      noteTrimmed(options, minionId, asked);
       const jids = ownJids(options, minionId, asked);
       const permitted = mapMaybePromise(jids, (own) =>
         judgeAll(options, request, minionId, asked, own),
@@ -102,6 +99,27 @@ export function minionEventRequest(options: MinionEventOptions): RequestType {
       });
     },
   });
+}
+
+/** The event with its largest values replaced, as Salt's bus replaces them [salt/utils/event.py]. */
+function trimEvent(event: Candidate, maxBytes: number): Candidate {
+  const data = trimValues(event.data, maxBytes);
+  return data === event.data ? event : { ...event, data, said: data.data, isTrimmed: true };
+}
+
+/** Lists trimmed events among the refused ones, with the limit. */
+function noteTrimmed(
+  { bus, config, counters, denials }: MinionEventOptions,
+  minionId: string,
+  events: readonly Candidate[],
+): void {
+  for (const { tag } of events.filter(({ isTrimmed }) => isTrimmed)) {
+    counters.count('event-bytes');
+    const { eventBytes } = config.current.limits;
+    const reason = `the event was trimmed: larger than event_bytes (${eventBytes}); no signal or reaction follows from it`;
+    if (!denials.note(minionId, tag, { effect: 'deny', rule: 'event-bytes', reason })) continue;
+    bus.fire(tags.signalDenied(minionId), { id: minionId, tag, rule: 'event-bytes', reason });
+  }
 }
 
 /** Events that are told now, after what follows from them was kept. */
@@ -149,7 +167,9 @@ function judgeAll(
 ): readonly Permitted[] {
   const permitted: Permitted[] = [];
   for (const event of events) {
-    const decision = judge(options, minionId, new AskedEvent(event, bytes, jids));
+    // Others in the request do not make an event large.
+    const size = Math.min(bytes, options.config.current.limits.eventBytes);
+    const decision = judge(options, minionId, new AskedEvent(event, size, jids));
     if (decision.effect === 'allow') permitted.push({ ...event, rule: decision.rule });
   }
   return permitted;
@@ -193,7 +213,9 @@ function keepWanted(
   request: VerifiedRequest,
   events: readonly Permitted[],
 ): KeptEvents | Promise<KeptEvents> {
-  const wanted = events.filter(({ tag }) => isWanted(options, sender, tag));
+  const wanted = events.filter(
+    ({ tag, isTrimmed }) => !isTrimmed && isWanted(options, sender, tag),
+  );
   if (wanted.length === 0) return { events };
   return keep(options, sender, request, wanted).then((signalId) => ({ events, signalId }));
 }
@@ -300,7 +322,7 @@ function candidates(load: MinionEventLoad, minionId: string): Candidate[] {
   if (load.form === 'empty') return [];
   if (load.form === 'single') {
     const { tag, data } = load;
-    return [{ tag, data: { ...data, id: minionId }, said: data.data, place: 0 }];
+    return [{ tag, data: { ...data, id: minionId }, said: data.data, place: 0, isTrimmed: false }];
   }
   const { pretag } = load;
   return load.events
@@ -309,5 +331,5 @@ function candidates(load: MinionEventLoad, minionId: string): Candidate[] {
       const tags = pretag === undefined ? [tag] : [tag, `${pretag}/${tag}`];
       return tags.map((one) => ({ tag: one, data, said: sent }));
     })
-    .map((event, place) => ({ ...event, place }));
+    .map((event, place) => ({ ...event, place, isTrimmed: false }));
 }

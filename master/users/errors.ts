@@ -7,7 +7,6 @@ export const authenticationErrors = {
   ERR_EAUTH: {
     meaning: 'The log-in failed: another user name, password or eauth is needed.',
     action: 'Check all three; the eauth must stand under external_auth. Which it was is not told.',
-    retry: false,
   },
   ERR_EAUTH_LIMIT: {
     meaning: 'Too many log-ins: failed ones of this user from there, or ones under way at once.',
@@ -22,7 +21,6 @@ export const authenticationErrors = {
   ERR_EAUTH_TOKEN: {
     meaning: 'The token is none, has expired, was revoked, or its user may no longer log in.',
     action: 'Log in again.',
-    retry: false,
   },
 } satisfies Readonly<Record<string, ErrorEntry>>;
 
@@ -34,7 +32,6 @@ export const authorizationErrors: Readonly<Record<'ERR_DENIED', ErrorEntry>> = {
   ERR_DENIED: {
     meaning: 'No rule lets this user do so, or one forbids it; nothing was done.',
     action: 'saltbridge acl explain user:NAME says which rule decides; see docs/policy.md.',
-    retry: false,
   },
 };
 

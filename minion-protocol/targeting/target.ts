@@ -55,7 +55,7 @@ export interface TargetCandidate {
 }
 
 /** One condition of a target. */
-export interface TargetTerm {
+interface TargetTerm {
   /** As it was written. */
   readonly text: string;
   /** The ids that it lists and wants; empty for other conditions. */
@@ -271,16 +271,17 @@ function compileEqual(wanted: string): (text: string) => boolean {
   return (text) => text === wanted;
 }
 
-const byId = { isSelfTold: false, isPillarPattern: false } as const;
+/** A term that names no ids and depends on nothing that a minion says of itself. */
+const plainTerm = { ids: [], isSelfTold: false, isPillarPattern: false } as const;
 
 function idTerm(text: string, matches: (id: string) => boolean): TargetTerm {
-  return { ...byId, text, ids: [], test: ({ id }) => (matches(id) ? 'yes' : 'no') };
+  return { ...plainTerm, text, test: ({ id }) => (matches(id) ? 'yes' : 'no') };
 }
 
 /** Text is split at commas without trimming. */
 function listTerm(text: string, tgt: string | readonly string[]): TargetTerm {
   const ids = new Set(typeof tgt === 'string' ? tgt.split(',').filter((id) => id !== '') : tgt);
-  return { ...byId, text, ids: [...ids], test: ({ id }) => (ids.has(id) ? 'yes' : 'no') };
+  return { ...plainTerm, text, ids: [...ids], test: ({ id }) => (ids.has(id) ? 'yes' : 'no') };
 }
 
 function factTerm(
@@ -289,10 +290,9 @@ function factTerm(
   matches: (facts: FactSource) => boolean,
 ): TargetTerm {
   return {
+    ...plainTerm,
     text,
-    ids: [],
     isSelfTold: kind === 'grains',
-    isPillarPattern: false,
     test: ({ facts }) => {
       const source = facts[kind];
       if (source === undefined) return 'unknown';
@@ -302,12 +302,13 @@ function factTerm(
 }
 
 function groupTerm(text: string, group: CompiledTarget | undefined): TargetTerm {
+  if (group === undefined) return { ...plainTerm, text, test: () => 'no' };
   return {
+    ...plainTerm,
     text,
-    ids: [],
-    isSelfTold: group?.terms.some(({ isSelfTold }) => isSelfTold) ?? false,
-    isPillarPattern: group?.terms.some(({ isPillarPattern }) => isPillarPattern) ?? false,
-    test: (candidate) => group?.test(candidate) ?? 'no',
+    isSelfTold: group.terms.some(({ isSelfTold }) => isSelfTold),
+    isPillarPattern: group.terms.some(({ isPillarPattern }) => isPillarPattern),
+    test: (candidate) => group.test(candidate),
   };
 }
 
@@ -316,10 +317,9 @@ function resourceTerm(text: string, wanted: string): TargetTerm {
   const [type = '', ...rest] = wanted.split(':');
   const id = rest.length === 0 ? undefined : rest.join(':');
   return {
+    ...plainTerm,
     text,
-    ids: [],
     isSelfTold: true,
-    isPillarPattern: false,
     test: ({ resources }) => {
       const managed = resources?.get(type);
       return managed !== undefined && (id === undefined || managed.has(id)) ? 'yes' : 'no';
@@ -332,7 +332,7 @@ function resourceTerm(text: string, wanted: string): TargetTerm {
 function addressTerm(text: string): TargetTerm {
   const network = parseNetwork(text);
   if (network === undefined) {
-    return { text, ids: [], isSelfTold: true, isPillarPattern: false, test: () => 'no' };
+    return { ...plainTerm, text, isSelfTold: true, test: () => 'no' };
   }
   return factTerm(text, 'grains', (grains) =>
     containsAny(network, grains.get(`ipv${network.version}`)),

@@ -1,5 +1,6 @@
 /** Master and minions in one process, without sockets. Bytes arrive in a later turn, and copied. */
 
+import { inMilliseconds } from '#runtime';
 import { PublicationReplayBuffer } from './publication-replay.ts';
 import { DEFAULT_SUBSCRIBER_QUEUE_LIMITS } from './subscriber-queue.ts';
 import {
@@ -106,13 +107,8 @@ class MemoryMaster implements MasterTransport {
     this.#isClosed = true;
     this.#handler = undefined;
     this.#subscriptions.clear();
-    let timer: NodeJS.Timeout | undefined;
-    const grace = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, graceMs);
-    });
     const answers = Array.from(this.#inFlight, (request) => request.done);
-    await Promise.race([Promise.allSettled(answers), grace]);
-    clearTimeout(timer);
+    await inMilliseconds(Promise.allSettled(answers), graceMs);
     this.#inFlight.clear();
   }
 

@@ -1,7 +1,7 @@
 /** Connections that a relay passes on: each says in a PROXY header whose it is. */
 
 import type { Socket } from 'node:net';
-import { type AddressSet, addressSet } from '#runtime';
+import { addressSet } from '#runtime';
 import { relayedAddress } from '../proxy-header.ts';
 import { awaitProxyHeader, type ProxyHeaderFailure } from './await-proxy-header.ts';
 import { peerAddress } from './connection-guard.ts';
@@ -30,7 +30,7 @@ const maxAwaited = 1000;
 
 /** Takes the header off connections of relays. */
 export class RelayedConnections {
-  readonly #from: AddressSet;
+  readonly #from: ReturnType<typeof addressSet>;
   readonly #headerMs: number;
   readonly #onRefused: (reason: RelayRefusal) => void;
   readonly #awaited = new Set<Socket>();

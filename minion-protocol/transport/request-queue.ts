@@ -1,4 +1,4 @@
-import type { ConcurrencyLimiter } from '#runtime';
+import type { ConcurrencyLimiter } from './concurrency-limiter.ts';
 import type { StreamConnection } from './stream-connection.ts';
 import type { Peer, RequestHandler, RequestSlot } from './transport.ts';
 import type { EncodedMessage } from './write-queue.ts';

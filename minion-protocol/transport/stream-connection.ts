@@ -5,7 +5,7 @@ import type { GuardedConnection } from './connection-guard.ts';
 import {
   type EncodedMessage,
   type ListenerDeps,
-  singleChunkMessage,
+  toEncodedMessage,
   WriteQueue,
   type WriteQueueOwner,
 } from './write-queue.ts';
@@ -99,7 +99,7 @@ export class Connection<Event extends { readonly type: string }, Session extends
     this.queue = new WriteQueue(socket, parts, this);
     this.#session = protocol.openSession(this);
     socket.on('data', (chunk) => this.#onData(chunk));
-    if (protocol.greeting !== undefined) this.send(singleChunkMessage(protocol.greeting));
+    if (protocol.greeting !== undefined) this.send(toEncodedMessage([protocol.greeting]));
   }
 
   onClosed(): void {

@@ -1,7 +1,8 @@
 /** A transport over TCP ports: binds both, admits connections, keeps deadlines, closes. */
 
 import type { Socket } from 'node:net';
-import { ConcurrencyLimiter, type FileReloader } from '#runtime';
+import type { FileReloader } from '#runtime';
+import { ConcurrencyLimiter } from './concurrency-limiter.ts';
 import {
   ConnectionGuard,
   type ConnectionOwner,

@@ -19,7 +19,7 @@ import {
 } from './stream-publisher.ts';
 import type { TlsOptions } from './tls.ts';
 import type { MasterTransport } from './transport.ts';
-import { type EncodedMessage, singleChunkMessage, toEncodedMessage } from './write-queue.ts';
+import { type EncodedMessage, toEncodedMessage } from './write-queue.ts';
 
 /** Options of {@link createWebsocketListener}; each has a default. */
 export interface WebsocketListenerOptions extends ListenerOptions, Partial<StreamPublisherOptions> {
@@ -104,7 +104,7 @@ function websocketProtocol<Session extends StreamSession>(
     onEvent: (event, session, connection) => {
       switch (event.type) {
         case 'upgrade':
-          connection.send(singleChunkMessage(event.response));
+          connection.send(toEncodedMessage([event.response]));
           connection.guarded.handshakeDone();
           handlers.onOpen?.(session);
           break;
@@ -116,7 +116,7 @@ function websocketProtocol<Session extends StreamSession>(
           connection.send(message(OPCODE_PONG, event.payload));
           break;
         case 'close':
-          connection.send(singleChunkMessage(event.response));
+          connection.send(toEncodedMessage([event.response]));
           connection.endWhenWritten();
           break;
       }

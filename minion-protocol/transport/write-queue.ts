@@ -156,11 +156,6 @@ function writeAll(socket: Socket, batch: Batch, done: (error?: Error | null) => 
   socket.uncork();
 }
 
-/** One message of one piece. */
-export function singleChunkMessage(bytes: Uint8Array): EncodedMessage {
-  return toEncodedMessage([bytes]);
-}
-
 /** Whoever has something to be written to a socket. */
 export interface ScheduledWriter {
   write(): void;

@@ -1,7 +1,7 @@
 /** One ZeroMQ peer: handshake and PING, for either role. */
 
 import type { StreamConnection, StreamProtocol, StreamSession } from './stream-connection.ts';
-import { singleChunkMessage } from './write-queue.ts';
+import { toEncodedMessage } from './write-queue.ts';
 import {
   encodeGreeting,
   ZmtpDecoder,
@@ -35,7 +35,7 @@ export function zeromqProtocol<Session extends StreamSession>(
     onEvent: (event, session, connection) => {
       switch (event.type) {
         case 'greeting':
-          connection.send(singleChunkMessage(encodeReady(role)));
+          connection.send(toEncodedMessage([encodeReady(role)]));
           break;
         case 'ready':
           connection.guarded.handshakeDone();
@@ -44,7 +44,7 @@ export function zeromqProtocol<Session extends StreamSession>(
           handlers.onMessage?.(event.frames, session, connection);
           break;
         case 'ping':
-          connection.send(singleChunkMessage(encodePong(event.context)));
+          connection.send(toEncodedMessage([encodePong(event.context)]));
           break;
         case 'subscribe':
         case 'cancel':

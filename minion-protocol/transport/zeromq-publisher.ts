@@ -17,7 +17,7 @@ import {
   type SubscriberInfo,
   SYNDIC_TOPIC,
 } from './transport.ts';
-import { type EncodedMessage, singleChunkMessage, toEncodedMessage } from './write-queue.ts';
+import { type EncodedMessage, toEncodedMessage } from './write-queue.ts';
 import { encodePing, latin1 } from './zmtp-commands.ts';
 import { encodeMessage } from './zmtp-frames.ts';
 
@@ -99,7 +99,7 @@ class ZeromqSubscriberSession implements StreamSession {
   /** The peer answers, so that neither side is silent to a relay. */
   #ping(): void {
     const isReady = this.#hasNamedTopics && this.#connection.queue.messages === 0;
-    if (isReady) this.#connection.send(singleChunkMessage(encodePing()));
+    if (isReady) this.#connection.send(toEncodedMessage([encodePing()]));
   }
 
   #subscribe(topic: string): void {

@@ -188,8 +188,8 @@ export class HiddenDirectories {
   }
 }
 
-/** Without links, as far as it exists. */
-async function realPlace(place: string): Promise<string> {
+/** Returns a place without links, as far as it exists. */
+export async function realPlace(place: string): Promise<string> {
   const real = await ifPresent(realpath(place));
   if (real !== undefined) return real;
   const parent = path.dirname(place);

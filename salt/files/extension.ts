@@ -61,7 +61,7 @@ export async function openFiles(
     }),
     runners: {
       ...fileserverRunner({ fileServer: server }),
-      ...saltutilRunner({ fileServer: server, log: context.log.child({ component: 'runners' }) }),
+      ...saltutilRunner({ fileServer: server }),
     },
   };
 }

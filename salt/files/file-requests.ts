@@ -20,9 +20,10 @@ import {
   type Users,
   type VerifiedRequest,
 } from '#master';
-import { packFileChunk, type WireMap, type WireValue } from '#minion-protocol';
+import type { WireMap, WireValue } from '#minion-protocol';
 import type { FileServer, ServedFile } from '../file-trees/file-server.ts';
 import { type ListKind, PackedLists } from '../file-trees/packed-lists.ts';
+import { packFileChunk } from './file-chunk.ts';
 import { type PushedFiles, pushedPath } from './pushed-files.ts';
 
 type RequestType = NonNullable<OpenExtension['requests']>[string];

@@ -1,11 +1,10 @@
 /**
  * The `saltutil` runner [salt/runners/saltutil.py]. Salt copies modules from its file server to
- * itself with it. This master runs none: it answers that nothing was copied, and logs what Salt
- * would have copied. Minions have a function of the same name.
+ * itself with it. This master runs none: it refuses what Salt would have copied, by name. Minions
+ * have functions of the same names.
  */
 
-import type { Logger } from 'pino';
-import type { MasterFunction } from '#master';
+import { MasterError, type MasterFunction } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import type { FileServer } from '../file-trees/file-server.ts';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
@@ -13,7 +12,6 @@ import { ignored, names, optional } from '../functions/parameters.ts';
 
 interface SaltutilRunnerDeps {
   readonly fileServer: FileServer;
-  readonly log: Logger;
 }
 
 /** In the order in which Salt copies them. */
@@ -59,28 +57,45 @@ const parameters = {
 export function saltutilRunner(parts: SaltutilRunnerDeps): FunctionTable {
   const copyNothing = async (kind: string, saltenvs: readonly string[]): Promise<WireValue> => {
     const files = await moduleFiles(parts.fileServer, kind, saltenvs);
-    if (files.length > 0) parts.log.warn({ files }, 'modules for masters are not run');
+    if (files.length > 0) throw refusal(files);
     return [];
   };
   const table: Record<string, MasterFunction> = {
     'saltutil.sync_all': masterFunction({
-      summary: 'Copies nothing, and logs what Salt would: this master runs no modules in Python.',
+      summary: 'Refuses what Salt would copy: this master runs no modules in Python.',
       parameters,
       call: async ({ saltenv }) => {
         const all: WireMap = {};
-        for (const kind of kinds) all[kind] = await copyNothing(kind, saltenv);
+        const found = await Promise.all(
+          kinds.map((kind) => moduleFiles(parts.fileServer, kind, saltenv)),
+        );
+        if (found.flat().length > 0) throw refusal(found.flat());
+        for (const kind of kinds) all[kind] = [];
         return all;
       },
     }),
   };
   for (const kind of kinds) {
     table[`saltutil.${functionNames.get(kind) ?? `sync_${kind}`}`] = masterFunction({
-      summary: `Copies no ${kind}, and logs what Salt would: this master runs no modules in Python.`,
+      summary: `Refuses the ${kind} that Salt would copy: this master runs no modules in Python.`,
       parameters,
       call: ({ saltenv }) => copyNothing(kind, saltenv),
     });
   }
   return table;
+}
+
+/** Files that a message names. */
+const maxNamed = 5;
+
+function refusal(files: readonly string[]): MasterError {
+  const named = files.slice(0, maxNamed).join(', ');
+  const more = files.length > maxNamed ? ` and ${files.length - maxNamed} more` : '';
+  return new MasterError(
+    'ERR_NOT_SERVED',
+    `nothing was copied: this master runs no modules in Python (${named}${more}); ` +
+      "minions get them by salt '*' saltutil.sync_all; see docs/compatibility.md",
+  );
 }
 
 /** What Salt would copy [salt/utils/extmods.py sync]. */

@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { WireMap } from '#minion-protocol';
+import type { AskedFunctions } from '../render/asked-functions.ts';
 import { GrainReads, TracedGrains } from '../render/grains.ts';
 import { mergeDeep } from '../render/merge-pillar.ts';
 import { isList, isPillarMap, type PillarMap } from '../render/pillar-data.ts';
@@ -31,7 +32,7 @@ export interface SlsFiles {
 }
 
 /** What is the same for all files. */
-type SlsRules = Omit<SlsRendering, 'id' | 'grains' | 'opts' | 'pillar' | 'foreign'>;
+type SlsRules = Omit<SlsRendering, 'id' | 'grains' | 'opts' | 'pillar' | 'foreign' | 'asked'>;
 
 /** Which SLS. */
 export interface SlsRequest {
@@ -45,6 +46,8 @@ export interface SlsRequest {
   readonly isTrusted: boolean;
   /** What templates see as `opts.test`. */
   readonly test: boolean;
+  /** Functions of its templates that ask the master. */
+  readonly asked: AskedFunctions;
 }
 
 /** What SLS say. */
@@ -76,7 +79,7 @@ export async function compileSls(
 /** What SLS are rendered with, and what conditions look at. */
 export async function openSetting(
   { masterId: id, pillar: source, rules }: SlsFiles,
-  { saltenv, pillarenv, pillar: given, isTrusted, test }: Omit<SlsRequest, 'mods'>,
+  { saltenv, pillarenv, pillar: given, isTrusted, test, asked }: Omit<SlsRequest, 'mods'>,
 ): Promise<{ readonly setting: SlsRendering; readonly errors: readonly string[] }> {
   const grains: WireMap = { id };
   const answer = await source.provide({ id, grains, saltenv, pillarenv });
@@ -85,7 +88,11 @@ export async function openSetting(
   const errors = pillar.get('_errors');
   const opts = { id, saltenv, pillarenv, test, file_client: 'local' };
   return {
-    setting: { ...rules(), id, grains, opts, pillar, ...(isTrusted ? {} : foreignWords(given)) },
+    setting: {
+      ...rules(),
+      ...{ id, grains, opts, pillar, asked },
+      ...(isTrusted ? {} : foreignWords(given)),
+    },
     errors: isList(errors) ? errors.map(textOf) : [],
   };
 }

@@ -41,6 +41,7 @@ export function openOrchestrator({
   };
   const rendering = closers.add(new Renderer(), (it) => it.close());
   const data = new ParsedFileCache(rendering);
+  const sources = new PillarSources({ backend: servedFiles(fileServer), ...whitespace });
   const orchestrator = new Orchestrator({
     acting,
     pillar,
@@ -49,12 +50,14 @@ export function openOrchestrator({
     journal:
       cluster && duties && new OrchestrationJournal({ store, nextJid, cluster, duties, log }),
     masterId: fixed.id,
-    sources: new PillarSources({ backend: servedFiles(fileServer), ...whitespace }),
+    sources,
     envs: () => fileServer.envs(),
     limits: fixed.limits,
     rules: () => ({
       ...whitespace,
       raisesOnMissing: fixed.pillarRaiseOnMissing,
+      mergeLists: fixed.pillarMergeLists,
+      files: sources,
       nodegroups: config.current.nodegroups,
       renderer: fixed.renderer,
       limits: { steps: fixed.limits.pillarSteps, milliseconds: renderMs },

@@ -14,10 +14,12 @@ import {
 } from './compile-sls.ts';
 import { runHigh, runSingle, type ShownHigh, type SingleRequest, showHigh } from './high-runs.ts';
 import type { Journal, OrchestrationJournal } from './journal.ts';
+import { joinFunctions } from './master-functions.ts';
 import type { OrchestrationContext, OrchestrationDeps } from './orchestration-context.ts';
 import { StateCaller } from './state-caller.ts';
 import { stateTable } from './state-functions.ts';
 import { isSuccess } from './state-result.ts';
+import { templateCalls } from './template-calls.ts';
 
 /** How much orchestrations may take; see `Limits`. */
 interface OrchestrationLimits {
@@ -44,10 +46,11 @@ export type OrchestrationCaller = Pick<
 /** One orchestration, and what it has done. */
 interface WrittenDownContext extends OrchestrationContext {
   readonly journal: Journal | undefined;
+  readonly kills: UnderWay['kills'];
 }
 
 /** Which SLS somebody asks for. */
-export type AskedSls = Omit<SlsRequest, 'isTrusted'>;
+export type AskedSls = Omit<SlsRequest, 'asked' | 'isTrusted'>;
 
 /** An orchestration of SLS. */
 export interface OrchestrationRequest extends AskedSls {
@@ -68,6 +71,8 @@ interface UnderWay {
   readonly signal: AbortSignal;
   /** Ends it. */
   readonly stop: (reason: MasterError) => void;
+  /** Ids of the states before which it ends; `undefined` in it: before any. */
+  readonly kills: Set<string | undefined>;
 }
 
 /** Runs orchestrations, so many at a time. */
@@ -91,7 +96,7 @@ export class Orchestrator {
     return this.#within(caller, async (underWay) => {
       const whole = this.#wholeOf(request, caller);
       underWay.journal = await this.#journalOf(request, caller, whole);
-      const { journal, signal, stop } = underWay;
+      const { journal, signal, stop, kills } = underWay;
       const left = new MasterError('ERR_MASTER_STOPPED', 'another member goes on with it');
       journal?.lost.addEventListener('abort', () => stop(left), { once: true });
       if (whole === undefined && journal !== undefined) caller.atEnd(() => journal.end());
@@ -99,6 +104,7 @@ export class Orchestrator {
         return await this.#orchestrate(request, caller, {
           ...this.#context(caller, whole?.jid ?? caller.jid, signal),
           journal,
+          kills,
         });
       } catch (error) {
         const isLeft = this.#options.closing.aborted || journal?.lost.aborted === true;
@@ -114,11 +120,20 @@ export class Orchestrator {
     context: WrittenDownContext,
   ): Promise<WireMap> {
     const { masterId } = this.#options;
-    const asked = { ...request, isTrusted: isTrusted(caller) };
+    const asked = this.#asked(request, caller, context);
     const compiled = await compileSls(this.#options, asked, context.signal);
     const running = await this.#run(compiled, request, context);
     const retcode = isSuccess({ [masterId]: running }) ? 0 : 1;
     return { data: { [masterId]: running }, outputter: 'highstate', retcode };
+  }
+
+  #asked(
+    request: AskedSls,
+    caller: OrchestrationCaller,
+    context: OrchestrationContext,
+  ): SlsRequest {
+    const asked = templateCalls(context, this.#options.log);
+    return { ...request, asked, isTrusted: isTrusted(caller) };
   }
 
   /** In a cluster: goes on with what other members left. What states act by is there. */
@@ -134,17 +149,36 @@ export class Orchestrator {
   show(request: AskedSls, caller: OrchestrationCaller): Promise<ShownHigh> {
     const { masterId } = this.#options;
     return this.#within(caller, async ({ signal }) => {
-      const asked = { ...request, isTrusted: isTrusted(caller) };
+      const asked = this.#asked(request, caller, this.#context(caller, caller.jid, signal));
       return { [masterId]: showHigh(await compileSls(this.#options, asked, signal)) };
     });
+  }
+
+  /**
+   * Ends an orchestration before a state, or before the next one. States that run are waited for.
+   * @throws MasterError ERR_ORCHESTRATION where none runs under this jid
+   */
+  softKill(jid: string, stateId: string | undefined): void {
+    const underWay = this.#underWay.get(jid);
+    if (underWay === undefined) {
+      throw new MasterError('ERR_ORCHESTRATION', `no orchestration runs under ${jid} here`);
+    }
+    underWay.kills.add(stateId);
   }
 
   /** One state, as if an SLS said it. @throws MasterError ERR_ORCHESTRATION, ERR_MASTER_STOPPED */
   single(request: SingleRequest, caller: OrchestrationCaller): Promise<WireMap> {
     const { masterId } = this.#options;
     return this.#within(caller, async ({ signal }) => {
-      const context = { ...this.#context(caller, undefined, signal), journal: undefined };
-      const asked = { ...request, saltenv: 'base', pillarenv: undefined, isTrusted: true };
+      const single = { journal: undefined, kills: new Set<undefined>() };
+      const context = { ...this.#context(caller, undefined, signal), ...single };
+      const asked = {
+        ...request,
+        saltenv: 'base',
+        pillarenv: undefined,
+        isTrusted: true,
+        asked: {},
+      };
       const { setting } = await openSetting(this.#options, asked);
       const state = this.#caller(context, request.test, conditionsOf(setting));
       return { [masterId]: await runSingle(request, state) };
@@ -164,10 +198,11 @@ export class Orchestrator {
   ): Promise<WireValue> {
     if (errors.length > 0) return [...errors];
     high.exclude.push(...exclude);
-    const { signal, now } = context;
+    const { signal, now, kills } = context;
     const maxStates = this.#options.limits.orchestrationStates;
     const caller = this.#caller(context, test, conditions);
-    return runHigh(high, { caller, test, signal, now, maxStates });
+    const isKilled = (id: string): boolean => kills.has(id) || kills.has(undefined);
+    return runHigh(high, { caller, test, signal, now, maxStates, isKilled });
   }
 
   #caller(
@@ -177,7 +212,8 @@ export class Orchestrator {
   ): StateCaller {
     const { signal, now, journal } = context;
     const { log } = this.#options;
-    const table = stateTable(context);
+    const calls = templateCalls(context, log);
+    const table = stateTable(context, joinFunctions(conditions, calls));
     return new StateCaller({ table, conditions, test, signal, now, journal, log });
   }
 
@@ -220,7 +256,8 @@ export class Orchestrator {
       throw tooMuch(`${orchestrations} orchestrations are under way already`);
     }
     const end = this.#end();
-    const underWay = { jid, user, journal: undefined, signal: end.signal, stop: end.stop };
+    const kills = new Set<string | undefined>();
+    const underWay = { jid, user, journal: undefined, signal: end.signal, stop: end.stop, kills };
     this.#underWay.set(jid, underWay);
     const running = work(underWay);
     this.#work.add(running);

@@ -3,6 +3,7 @@
  * [salt/state.py call_chunks, call_chunk].
  */
 
+import { textOf } from '../render/pillar-wire.ts';
 import { type Chunk, placeOf, tagOf } from './low-chunk.ts';
 import {
   allKinds,
@@ -24,6 +25,8 @@ export interface ChunkRunOptions {
   readonly caller: StateCaller;
   readonly test: boolean;
   readonly signal: AbortSignal;
+  /** Whether the run ends before a state, by its id. Default: it never does. */
+  readonly isKilled?: (id: string) => boolean;
   /** Milliseconds since 1970. */
   readonly now: () => number;
 }
@@ -56,6 +59,7 @@ export class ChunkRun {
       if (this.#isStopped) break;
       this.#options.signal.throwIfAborted();
       if (!this.#results.has(tagOf(chunk))) {
+        if (this.#options.isKilled?.(textOf(chunk.id)) === true) break;
         await this.#reach(chunk, 0);
         if (this.#failsHard(chunk)) break;
       }

@@ -1,35 +1,69 @@
 /** `salt.function`: a function on minions [salt/states/saltmod.py]. */
 
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { toPlain, toPython } from '#template';
 import { isList } from '../render/pillar-data.ts';
-import { textOf, toWire } from '../render/pillar-wire.ts';
+import { fromWire, textOf, toWire } from '../render/pillar-wire.ts';
+import { insteadOfFunction } from '../render/unserved-functions.ts';
+import type { MasterFunctions } from './master-functions.ts';
 import { type JobAnswers, jobArguments, readFailMinions, runOnMinions } from './minion-job.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';
 import { isTrue, SlsError, type StateCall, type StateFunction } from './state-function.ts';
 import type { Outcome } from './state-result.ts';
 
-export function saltFunction(context: OrchestrationContext): StateFunction {
+/** @param functions those that `fail_function` may name */
+export function saltFunction(
+  context: OrchestrationContext,
+  functions: MasterFunctions,
+): StateFunction {
   return {
     required: ['tgt'],
     optional: [...jobArguments, 'fail_function', 'arg', 'kwarg'],
     takesMore: true,
     call: async (call) => {
       const { given, name } = call;
-      if (isTrue(given.get('fail_function'))) throw new SlsError('fail_function is not served');
       if (call.test) {
         const comment = `Function ${name} would be executed on target ${textOf(given.get('tgt') ?? null)}`;
         return { result: null, changes: {}, comment };
       }
+      const judge = judgeOf(call, functions);
       const { arg, warnings } = readArguments(call);
       const expectsAll = isTrue(given.get('expect_minions'));
       const work = { fun: name, arg, kwarg: functionKeywords(call), expectsAll };
-      return saltFunctionOutcome(
-        call,
-        await runOnMinions(context, call, 'function', work),
-        warnings,
-      );
+      const answered = await runOnMinions(context, call, 'function', work);
+      const rejected = await rejectedBy(judge, answered);
+      return saltFunctionOutcome(call, answered, { warnings, rejected });
     },
   };
+}
+
+/** Decides from what a minion returned whether it succeeded. */
+type Judge = (value: WireValue) => Promise<boolean>;
+
+/** `fail_function` @throws SlsError for a function that is not served; nothing was run then */
+function judgeOf({ given }: StateCall, functions: MasterFunctions): Judge | undefined {
+  const name = given.get('fail_function');
+  if (name === undefined || !isTrue(name)) return undefined;
+  const fun = textOf(name);
+  const judge = functions.get(fun);
+  if (judge === undefined) {
+    throw new SlsError(
+      `fail_function ${fun} is not served on the master: ${insteadOfFunction(fun)}; see docs/orchestration.md`,
+    );
+  }
+  return async (value) => isTrue(toPlain(toPython(await judge([fromWire(value)], {}))));
+}
+
+async function rejectedBy(
+  judge: Judge | undefined,
+  { answers }: JobAnswers,
+): Promise<ReadonlySet<string>> {
+  const rejected = new Set<string>();
+  if (judge === undefined) return rejected;
+  for (const [id, { value }] of answers) {
+    if (value !== undefined && !(await judge(value))) rejected.add(id);
+  }
+  return rejected;
 }
 
 function readArguments({ given }: StateCall): {
@@ -50,10 +84,17 @@ function functionKeywords({ given }: StateCall): WireMap {
   throw new SlsError('kwarg is not a dictionary');
 }
 
+/** What else is known of a call on minions. */
+interface FunctionFindings {
+  readonly warnings: readonly string[];
+  /** The minions whose answers `fail_function` rejects. */
+  readonly rejected: ReadonlySet<string>;
+}
+
 function saltFunctionOutcome(
   call: StateCall,
   { answers, jid }: JobAnswers,
-  given: readonly string[],
+  { warnings: given, rejected }: FunctionFindings,
 ): Outcome {
   const { mayFail, warnings: own } = readFailMinions(call);
   const warnings = [...given, ...own];
@@ -66,7 +107,7 @@ function saltFunctionOutcome(
   }
   const failed = [...answers].filter(([id, { value, hasFailed }]) => {
     if (value === undefined) return !mayFail.has(id);
-    return hasFailed || (value === false && !mayFail.has(id));
+    return hasFailed || ((value === false || rejected.has(id)) && !mayFail.has(id));
   });
   const ret: WireMap = Object.create(null);
   for (const [id, { value }] of answers) ret[id] = value ?? false;

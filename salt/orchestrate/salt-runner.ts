@@ -38,19 +38,34 @@ export function saltWheel(context: OrchestrationContext): StateFunction {
   return {
     takesMore: true,
     call: async (call) => {
-      const { name, saltenv } = call;
+      const { name } = call;
       if (call.test) return untouched(`Wheel function '${name}' would be executed.`);
       const kwarg = toWireMap(Object.fromEntries(call.given));
-      if (context.wheel.declares(name, 'saltenv')) kwarg.saltenv = saltenv;
-      const begun = await beginOnce(call.step, name);
-      fireArguments(context, { type: 'wheel', name, args: kwarg });
-      const result = await ended(
-        context,
-        context.wheel.run({ fun: name, kwarg, ...jidOf(begun), ...requester(context) }),
+      return masterFunctionOutcome(
+        'Wheel',
+        call,
+        await runWheel(context, call, { name, arg: [], kwarg }),
       );
-      return masterFunctionOutcome('Wheel', call, result);
     },
   };
+}
+
+/** [salt/modules/saltutil.py wheel] @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS */
+export async function runWheel(
+  context: OrchestrationContext,
+  { step, saltenv }: Pick<StateCall, 'step' | 'saltenv'>,
+  {
+    name,
+    arg,
+    kwarg,
+  }: { readonly name: string; readonly arg: readonly WireValue[]; readonly kwarg: WireMap },
+): Promise<FunctionResult> {
+  const given: WireMap = { ...kwarg };
+  if (context.wheel.declares(name, 'saltenv')) given.saltenv = saltenv;
+  const begun = await beginOnce(step, name);
+  fireArguments(context, { type: 'wheel', name, args: given });
+  const call = { fun: name, arg, kwarg: given, ...jidOf(begun), ...requester(context) };
+  return ended(context, context.wheel.run(call));
 }
 
 /** A runner, and what it is called with. */

@@ -3,6 +3,8 @@
  * [salt/utils/args.py format_call, salt/states/saltmod.py].
  */
 
+import type { MasterFunctions } from './master-functions.ts';
+import { moduleRun } from './module-run.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';
 import { parallelRunners } from './parallel-runners.ts';
 import { saltFunction } from './salt-function.ts';
@@ -12,10 +14,13 @@ import type { StateTable } from './state-function.ts';
 import { testStates } from './test-states.ts';
 import { waitForEvent } from './wait-for-event.ts';
 
-export function stateTable(context: OrchestrationContext): StateTable {
+/** @param functions those of the master that states may call */
+export function stateTable(context: OrchestrationContext, functions: MasterFunctions): StateTable {
   return new Map([
     ...testStates(),
-    ['salt.function', saltFunction(context)],
+    ['module.run', moduleRun(functions)],
+    ['module.mod_watch', moduleRun(functions)],
+    ['salt.function', saltFunction(context, functions)],
     ['salt.state', saltState(context)],
     ['salt.runner', saltRunner(context)],
     ['salt.wheel', saltWheel(context)],

@@ -70,6 +70,14 @@ export function stateRunner({ orchestrator }: StateRunnerDeps): FunctionTable {
     'state.orchestrate_single': singleFunction(orchestrator),
     'state.orchestrate_show_sls': show,
     'state.orch_show_sls': show,
+    'state.soft_kill': masterFunction({
+      summary: 'Ends an orchestration before the state with an id, or before its next state.',
+      parameters: { jid: required(text), state_id: optional(text) },
+      call: ({ jid, state_id: id }) => {
+        orchestrator.softKill(jid, id);
+        return null;
+      },
+    }),
   };
 }
 

@@ -11,7 +11,7 @@ import {
   send,
 } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
-import { InFlight } from '#runtime';
+import { InFlight } from './in-flight.ts';
 import type { PeerPublisher, PeerRunner } from './peers.ts';
 
 export interface PeerRequestOptions {

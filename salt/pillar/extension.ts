@@ -11,7 +11,9 @@ import {
   type PillarProvider,
   tags,
 } from '#master';
-import { gitMirrorsOf, pillarSourceKey } from '../services.ts';
+import { servedFiles } from '../file-trees/served-files.ts';
+import type { MasterCall } from '../render/master-functions.ts';
+import { fileServerKey, gitMirrorsOf, pillarSourceKey } from '../services.ts';
 import { gitPillarUpdater } from './git-pillar.ts';
 import { gitPillarRunner } from './git-pillar-runner.ts';
 import { openPillarSource } from './pillar.ts';
@@ -40,7 +42,14 @@ export async function openPillarExtension(
   const { gate } = host.use(masterServices.users);
   const { pillars } = host.use(masterServices.contributions);
   const mirrors = gitMirrorsOf(host);
-  const deps = { config, context, auth, mirrors };
+  const fileServer = host.find(fileServerKey);
+  const { runners } = host.use(masterServices.functions);
+  const deps = {
+    ...{ config, context, auth, mirrors },
+    files: fileServer && servedFiles(fileServer),
+    // Pillars are made often: the calls are not among the jobs.
+    runRunner: (call: MasterCall) => runners.run(call, { isKept: false }),
+  };
   const source = await openPillarSource(deps, { pillar, extPillar, added: pillars });
   await mirrors.start();
   host.provide(pillarSourceKey, source);
@@ -64,7 +73,11 @@ export async function openPillarExtension(
       }),
     },
     runners: {
-      ...pillarRunner({ pillar: source, facts }),
+      ...pillarRunner({
+        pillar: source,
+        facts,
+        firstId: () => auth.keys.acceptedIds()[0] ?? fixed.id,
+      }),
       ...gitPillarRunner({ updater: gitPillarUpdater(remotes, mirrors) }),
     },
   };

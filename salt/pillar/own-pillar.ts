@@ -5,6 +5,8 @@ import type { Logger } from 'pino';
 import type { MasterConfig } from '#config';
 import { type PillarRequest, SlowPatternRunner, version } from '#master';
 import { packLocal } from '#minion-protocol';
+import type { AskedFunctions } from '../render/asked-functions.ts';
+import { isGiven, takes, text } from '../render/function-arguments.ts';
 import type { PillarMap } from '../render/pillar-data.ts';
 import type { CompiledPillar, PillarAnswer, PillarSource } from '../render/pillar-source.ts';
 import type { PillarRules, PillarSetting, PillarSources } from '../render/pillar-sources.ts';
@@ -13,6 +15,7 @@ import { Reads } from '../render/reads.ts';
 import { ParsedFileCache, Renderer, renderMs } from '../render/renderer.ts';
 import { compilePillar } from './compile-pillar.ts';
 import { type PersistentPillarCache, PillarCache, type PillarKey } from './pillar-cache.ts';
+import { withoutClaims } from './pillar-calls.ts';
 
 /** Options of `MasterConfig` that pillar goes by. */
 export type PillarConfig = Pick<
@@ -49,6 +52,10 @@ export interface PillarDeps {
   readonly persistent?: PersistentPillarCache | undefined;
   /** Closed with the pillar. Default: one of its own. */
   readonly rendering?: Renderer;
+  /** Files of `file_roots`, which templates may read. Default: none. */
+  readonly files?: PillarSources | undefined;
+  /** Functions of templates that ask the master. Default: none. */
+  readonly asked?: AskedFunctions;
   /** Whether what was made for an id is kept. Default: of all. */
   readonly isKept?: (id: string) => boolean;
 }
@@ -153,10 +160,12 @@ export class OwnPillar implements PillarSource {
     const compiled = await this.#compile(request, lower, reads);
     this.#tell(compiled, request.id);
     const pillar = answerOf(compiled);
-    if (reads.grains.isEmpty) return { pillar, proven: pillar };
-    const unclaimed = { ...request, grains: { id: request.id } };
+    // What asked the master may hold words of minions as well.
+    if (reads.grains.isEmpty && !reads.isVolatile) return { pillar, proven: pillar };
     const beside = reads.beside();
-    const proven = await this.#compile(unclaimed, lower, beside);
+    const { asked, ...setting } = this.#settingOf({ ...request, grains: { id: request.id } });
+    const unclaimed = { ...setting, asked: withoutClaims(asked), pillar: lower };
+    const proven = await compilePillar(unclaimed, beside);
     if (beside.isVolatile) reads.isVolatile = true;
     return { pillar, proven: answerOf(proven) };
   }
@@ -182,18 +191,34 @@ export class OwnPillar implements PillarSource {
   }: PillarRequest): Omit<PillarSetting, 'pillar'> {
     const config = this.#config;
     const pillarenv = asked ?? config.pillarenv ?? undefined;
+    const envs = environments(config.pillarRoots, pillarenv ?? saltenv ?? 'base');
+    const { files, asked: functions = {}, now } = this.#surroundings;
     return {
       ...rulesOf(config),
       id,
       grains: config.pillarTrustsGrains ? grains : { id },
       saltenv,
       pillarenv,
-      ...environments(config.pillarRoots, pillarenv ?? saltenv ?? 'base'),
+      ...envs,
+      files,
+      asked: { ...functions, ...this.#ownFunctions(envs.rooted) },
       opts: { id, minion_id: id, saltenv, pillarenv, file_client: 'local' },
       rendering: this.#rendering,
       data: this.#data,
       slowPatterns: this.#slowPatterns,
-      now: this.#surroundings.now,
+      now,
+    };
+  }
+
+  /** [salt/modules/pillar.py file_exists] */
+  #ownFunctions(envs: ReadonlySet<string>): AskedFunctions {
+    return {
+      'pillar.file_exists': takes(['path', 'saltenv'], async ({ path, saltenv }) => {
+        const wanted = [...envs].filter((env) => !isGiven(saltenv) || env === saltenv);
+        const place = text(path, 'path');
+        const digests = wanted.map((env) => this.#sources.digest(place, env));
+        return (await Promise.all(digests)).some((digest) => digest !== undefined);
+      }),
     };
   }
 }

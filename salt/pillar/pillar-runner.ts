@@ -2,17 +2,19 @@
 
 import type { Jobs } from '#master';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
-import { optional, required, text } from '../functions/parameters.ts';
+import { optional, text } from '../functions/parameters.ts';
 import type { PillarSource } from '../render/pillar-source.ts';
 import { compiledOf } from './pillar.ts';
 import { pillarRequestOf } from './pillar-api.ts';
 
 interface PillarRunnerDeps {
+  /** The first minion that facts are known of; the master where there is none. */
+  readonly firstId: () => string;
   readonly pillar: PillarSource;
   readonly facts: Jobs['facts'];
 }
 
-export function pillarRunner({ pillar, facts }: PillarRunnerDeps): FunctionTable {
+export function pillarRunner({ pillar, facts, firstId }: PillarRunnerDeps): FunctionTable {
   return {
     'pillar.show_pillar': masterFunction({
       summary: "A minion's pillar, made anew; more keywords are put over its grains.",
@@ -27,14 +29,16 @@ export function pillarRunner({ pillar, facts }: PillarRunnerDeps): FunctionTable
       },
     }),
     'pillar.show_top': masterFunction({
-      summary: 'The SLS of pillar that the top files give a minion, by environment.',
+      summary:
+        'The SLS of pillar that the top files give a minion, by environment; of the first minion by default.',
       parameters: {
-        minion: required(text),
+        minion: optional(text),
         saltenv: optional(text),
         pillarenv: optional(text),
       },
-      call: async (question) => {
-        const { matches } = await compiledOf(pillar, pillarRequestOf(facts, question));
+      call: async ({ minion = firstId(), ...question }) => {
+        const request = pillarRequestOf(facts, { minion, ...question });
+        const { matches } = await compiledOf(pillar, request);
         return new Map(Array.from(matches, ([saltenv, names]) => [saltenv, [...names]]));
       },
     }),

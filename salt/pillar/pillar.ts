@@ -4,6 +4,7 @@ import { type GitPillarEntry, gitPillarRemotesOf, type LiveConfig } from '#confi
 import {
   type Auth,
   type ExtPillar,
+  type FileServerBackend,
   type MasterContext,
   MasterError,
   type PillarProvider,
@@ -13,6 +14,7 @@ import { traverseFacts, type WireValue } from '#minion-protocol';
 import type { GitMirrors } from '../file-trees/git-mirrors.ts';
 import { hiddenDirectories } from '../file-trees/open-file-roots.ts';
 import { openRoots } from '../file-trees/roots.ts';
+import type { TemplateMaster } from '../render/master-functions.ts';
 import type { CompiledPillar, PillarSource } from '../render/pillar-source.ts';
 import { PillarSources } from '../render/pillar-sources.ts';
 import { ParsedFileCache, Renderer } from '../render/renderer.ts';
@@ -22,6 +24,7 @@ import { openGitPillar } from './git-pillar.ts';
 import { openExtPillars } from './open-ext-pillars.ts';
 import { OwnPillar, type PillarConfig, type PillarDeps } from './own-pillar.ts';
 import { PersistentPillarCache } from './pillar-cache.ts';
+import { pillarCalls } from './pillar-calls.ts';
 
 /** What a program and extensions give minions besides the files of the configuration. */
 export interface PillarOfProgram {
@@ -38,6 +41,9 @@ export interface PillarSourceDeps {
   readonly context: MasterContext;
   readonly auth: Auth;
   readonly mirrors: GitMirrors;
+  /** The files that minions get; `undefined`: none are served. */
+  readonly files: FileServerBackend | undefined;
+  readonly runRunner: TemplateMaster['runRunner'];
 }
 
 /** Opens the pillar files of a configuration. The caller closes it. */
@@ -70,10 +76,17 @@ export async function openPillarSource(
   const { config, context } = deps;
   const log = context.log.child({ component: 'pillar' });
   const rendering = context.closers.add(new Renderer(), (it) => it.close());
+  const { jinjaTrimBlocks: trimBlocks, jinjaLstripBlocks: lstripBlocks } = config.fixed;
+  const surroundings: PillarDeps = {
+    ...{ log, now: context.now, rendering },
+    files: deps.files && new PillarSources({ backend: deps.files, trimBlocks, lstripBlocks }),
+    asked: pillarCalls({
+      runRunner: deps.runRunner,
+      log: (level, message) => log[level]({}, message),
+    }),
+  };
   const base =
-    pillar === undefined
-      ? await openLastingPillar(deps, { log, now: context.now, rendering })
-      : fromProvider(pillar);
+    pillar === undefined ? await openLastingPillar(deps, surroundings) : fromProvider(pillar);
   const { fixed } = config;
   const { pillarSourceMergingStrategy: strategy, pillarMergeLists: mergeLists } = fixed;
   const merge = { strategy, mergeLists, log };
@@ -82,7 +95,7 @@ export async function openPillarSource(
     ...merge,
     sources: await openExtPillars(fixed.extPillar, {
       reader,
-      openGit: (entry) => openGitEntry(entry, deps, { log, now: context.now, rendering }),
+      openGit: (entry) => openGitEntry(entry, deps, surroundings),
       leftOut: fixed.leftOutExtPillar,
     }),
     areFirst: fixed.extPillarFirst,

@@ -6,11 +6,19 @@ import {
   type RenderAnswer,
   type RenderOrder,
   type RenderOutcome,
+  receiveAnswer,
   receiveMap,
   sendNotes,
   sendTemplateError,
 } from './render-messages.ts';
-import { makeNotes, type Notes, NotRead, type RenderTask, readData } from './render-task.ts';
+import {
+  makeNotes,
+  NotAnswered,
+  type Notes,
+  NotRead,
+  type RenderTask,
+  readData,
+} from './render-task.ts';
 import { renderTemplate } from './render-template.ts';
 import {
   type SourceFile,
@@ -57,13 +65,23 @@ function render(
 
 function received(task: RenderTask): RenderTask {
   if (task.kind === 'reaction') return task;
-  return { ...task, defaults: receiveMap(task.defaults), pillar: receiveMap(task.pillar) };
+  const answers = Array.from(
+    task.answers,
+    ([mark, answer]) => [mark, receiveAnswer(answer)] as const,
+  );
+  return {
+    ...task,
+    answers: new Map(answers),
+    defaults: receiveMap(task.defaults),
+    pillar: receiveMap(task.pillar),
+  };
 }
 
 function outcomeOf(work: () => RenderOutcome): RenderOutcome {
   try {
     return work();
   } catch (error) {
+    if (error instanceof NotAnswered) return { kind: 'not-answered', question: error.question };
     if (error instanceof NotRead) return { kind: 'not-read', path: error.path };
     if (error instanceof TemplateError) {
       return { kind: 'template-error', error: sendTemplateError(error) };

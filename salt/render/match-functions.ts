@@ -3,7 +3,10 @@
 import { MasterError, parseTarget } from '#master';
 import { compileTarget, factsOf, type Nodegroups } from '#minion-protocol';
 import type { PlainData, SaltFunction } from '#template';
+import { isGiven, map, takes } from './function-arguments.ts';
 import type { TracedGrains } from './grains.ts';
+import { mergeDeep } from './merge-pillar.ts';
+import { isPillarMap } from './pillar-data.ts';
 
 /** Whom they are about. */
 export interface MatchWorld {
@@ -16,7 +19,7 @@ export interface MatchWorld {
 const kinds = ['compound', 'glob', 'grain', 'grain_pcre', 'ipcidr', 'list', 'pcre'] as const;
 
 export function matchFunctions(world: MatchWorld): Readonly<Record<string, SaltFunction>> {
-  return Object.fromEntries(
+  const matches = Object.fromEntries(
     kinds.map((kind) => {
       const matches: SaltFunction = ([tgt, second], { tgt: named, minion_id: id = second }) => {
         const isAbout = kind === 'grain' || kind === 'grain_pcre' ? undefined : id;
@@ -25,6 +28,51 @@ export function matchFunctions(world: MatchWorld): Readonly<Record<string, SaltF
       return [`match.${kind}`, matches];
     }),
   );
+  return { ...matches, ...lookups(matches) };
+}
+
+/** `match.filter_by`, `match.ifelse` and `match.search_by`, over those functions. */
+function lookups(
+  matches: Readonly<Record<string, SaltFunction>>,
+): Readonly<Record<string, SaltFunction>> {
+  const isMeant = (kind: PlainData | undefined, tgt: PlainData, id: PlainData | undefined) => {
+    const match = matches[`match.${typeof kind === 'string' ? kind : 'compound'}`];
+    if (match === undefined) throw new TypeError(`tgt_type ${kind} is not a kind of target`);
+    return match([tgt], isGiven(id) ? { minion_id: id } : {}) === true;
+  };
+  const filterBy = takes(
+    ['lookup', 'tgt_type', 'minion_id', 'merge', 'merge_lists', 'default'],
+    ({ lookup, tgt_type: kind, minion_id: id, merge, merge_lists: lists, ...given }) => {
+      const table = map(lookup, 'lookup');
+      const found = [...table].find(([tgt]) => isMeant(kind, tgt, id));
+      if (found === undefined) return table.get(given.default ?? 'default') ?? null;
+      const [, value] = found;
+      if (!isPillarMap(merge)) return value;
+      return value === null ? merge : mergeDeep(map(value, 'the value'), merge, lists === true);
+    },
+  );
+  return {
+    'match.filter_by': filterBy,
+    'match.search_by': takes(
+      ['lookup', 'tgt_type', 'minion_id'],
+      ({ lookup, tgt_type: kind, minion_id: id }) => {
+        // As in Salt, a name stands there once for each of its targets that matches.
+        const found = [...map(lookup, 'lookup')].flatMap(([name, targets]) => {
+          const list: readonly PlainData[] = Array.isArray(targets) ? targets : [];
+          return list.filter((tgt) => isMeant(kind, tgt, id)).map(() => name);
+        });
+        return found.length === 0 ? null : found;
+      },
+    ),
+    'match.ifelse': (args, { tgt_type: kind, minion_id: id }) => {
+      if (args.length % 2 === 0) throw new TypeError('ifelse takes an odd number of arguments');
+      for (let at = 0; at + 1 < args.length; at += 2) {
+        const [tgt = null, value = null] = args.slice(at, at + 2);
+        if (typeof tgt === 'boolean' ? tgt : isMeant(kind, tgt, id)) return value;
+      }
+      return args.at(-1) ?? null;
+    },
+  };
 }
 
 /** As in Salt, what cannot be read means nobody. */

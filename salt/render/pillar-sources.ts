@@ -12,6 +12,7 @@ import {
 import type { Nodegroups, WireMap } from '#minion-protocol';
 import { createBoundedMap } from '#runtime';
 import type { TemplateLimits } from '#template';
+import type { AskedFunctions } from './asked-functions.ts';
 import type { MergeOptions } from './merge-pillar.ts';
 import type { PillarMap } from './pillar-data.ts';
 import type { UntrustedInput } from './render-task.ts';
@@ -153,6 +154,10 @@ export interface PillarSetting extends PillarRules {
   readonly pillar: PillarMap;
   /** Words of somebody who may not do everything: they stay values, whatever they say. */
   readonly foreign?: UntrustedInput | undefined;
+  /** Files of `file_roots`, which functions read; `undefined`: the master serves none. */
+  readonly files: PillarSources | undefined;
+  /** Functions of templates that ask the master. */
+  readonly asked: AskedFunctions;
   readonly rendering: Renderer;
   readonly data: ParsedFileCache;
   readonly slowPatterns: SlowPatternRunner;

@@ -2,7 +2,7 @@
 
 import { Float, type PlainData, TemplateError, type TemplateErrorCode } from '#template';
 import type { GrainReads } from './grains.ts';
-import type { Notes, ReadTask, Rendered, RenderTask } from './render-task.ts';
+import type { Answer, Notes, Question, ReadTask, Rendered, RenderTask } from './render-task.ts';
 import type { SourceText } from './source-file.ts';
 
 /** What a thread is to do. */
@@ -26,6 +26,7 @@ export type RenderOutcome =
   | { readonly kind: 'rendered'; readonly rendered: Rendered }
   | { readonly kind: 'data'; readonly data: PlainData }
   | { readonly kind: 'not-read'; readonly path: string }
+  | { readonly kind: 'not-answered'; readonly question: Question }
   | { readonly kind: 'template-error'; readonly error: SentTemplateError }
   | { readonly kind: 'failed'; readonly error: unknown };
 
@@ -77,6 +78,15 @@ export function receiveTemplateError({
   detail,
 }: SentTemplateError): TemplateError {
   return new TemplateError(code, { place: { file, line }, kind, detail });
+}
+
+export function receiveQuestion({ args, kwargs, ...question }: Question): Question {
+  const named = Object.entries(kwargs).map(([name, value]) => [name, receiveData(value)]);
+  return { ...question, args: args.map(receiveData), kwargs: Object.fromEntries(named) };
+}
+
+export function receiveAnswer(answer: Answer): Answer {
+  return 'error' in answer ? answer : { value: receiveData(answer.value) };
 }
 
 /** Data that were copied: a float comes as an object with its value alone. */

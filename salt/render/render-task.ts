@@ -1,5 +1,5 @@
 import type { Nodegroups, WireMap } from '#minion-protocol';
-import { type PlainData, parseYaml, type TemplateLimits } from '#template';
+import { Interruption, type PlainData, parseYaml, type TemplateLimits } from '#template';
 import { GrainReads } from './grains.ts';
 import { type PillarMap, parseJsonData } from './pillar-data.ts';
 import type { SourceFile, TemplateWhitespace } from './source-file.ts';
@@ -26,9 +26,15 @@ export interface PillarTask extends TemplateTask {
   /** What templates see as `pillar`. */
   readonly pillar: PillarMap;
   readonly raisesOnMissing: boolean;
+  /** `pillar_merge_lists`. */
+  readonly mergeLists: boolean;
   readonly nodegroups: Nodegroups;
   /** When it is rendered, milliseconds since 1970. */
   readonly now: number;
+  /** Names of the functions that the main thread answers, see {@link Question}. */
+  readonly asked: readonly string[];
+  /** What was answered until now, by mark. */
+  readonly answers: ReadonlyMap<string, Answer>;
   /** Of an orchestration for somebody who may not do everything. */
   readonly foreign?: UntrustedInput | undefined;
 }
@@ -82,8 +88,34 @@ export function makeNotes(): Notes {
 /** Files that a template includes and imports, those that were read until now. */
 export type KnownFiles = ReadonlyMap<string, SourceFile | undefined>;
 
+/** A call of a function that needs more than the template and its values. */
+export interface Question {
+  /** Tells this call from the others of the same rendering. */
+  readonly mark: string;
+  readonly fun: string;
+  readonly args: readonly PlainData[];
+  readonly kwargs: Readonly<Record<string, PlainData>>;
+}
+
+/** Result of a {@link Question}, or why there is none. */
+export type Answer = { readonly value: PlainData } | { readonly error: string };
+
+/** A template asked what was not answered yet: it is answered, and the template begins again. */
+export class NotAnswered extends Interruption {
+  static {
+    NotAnswered.prototype.name = NotAnswered.name;
+  }
+
+  readonly question: Question;
+
+  constructor(question: Question) {
+    super(`${question.fun} is to be called first`);
+    this.question = question;
+  }
+}
+
 /** A template asked for a file that was not read yet: it is read, and the template begins again. */
-export class NotRead extends Error {
+export class NotRead extends Interruption {
   static {
     NotRead.prototype.name = NotRead.name;
   }

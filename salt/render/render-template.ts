@@ -2,9 +2,11 @@
 
 import type { WireValue } from '#minion-protocol';
 import { type RenderOptions, renderJinja, TemplateError } from '#template';
+import { askingFunctions } from './asked-functions.ts';
 import { EventPrinter } from './event-text.ts';
 import { GrainReads, GrainsDict, TracedGrains } from './grains.ts';
 import { matchFunctions } from './match-functions.ts';
+import { randomFunctions } from './random-functions.ts';
 import {
   type KnownFiles,
   type Notes,
@@ -16,6 +18,7 @@ import {
 } from './render-task.ts';
 import { type SourceFile, slsNames } from './source-file.ts';
 import { saltFunctions } from './template-functions.ts';
+import { insteadOfFunction } from './unserved-functions.ts';
 
 /** @throws NotRead, TemplateError */
 export function renderTemplate(
@@ -49,6 +52,10 @@ function renderPillar(
     functions: {
       ...saltFunctions({ grains, setting: task }),
       ...matchFunctions({ ...task, grains }),
+      ...randomFunctions(() => {
+        notes.isVolatile = true;
+      }),
+      ...askingFunctions(task),
     },
     context: {
       ...Object.fromEntries(defaults),
@@ -103,6 +110,7 @@ function optionsOf(
 ): RenderOptions {
   return {
     name: file.path,
+    insteadOf: insteadOfFunction,
     trimBlocks,
     lstripBlocks,
     limits,

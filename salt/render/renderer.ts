@@ -2,7 +2,7 @@
 
 import { LRUCache } from 'lru-cache';
 import { MasterError } from '#master';
-import { createBoundedMap, WorkerPool, WorkerPoolError, type WorkerPoolOptions } from '#runtime';
+import { createBoundedMap, WorkerPool, WorkerPoolError } from '#runtime';
 import { type PlainData, TemplateError, type TemplateLimits } from '#template';
 import {
   type RenderAnswer,
@@ -10,13 +10,16 @@ import {
   type RenderOutcome,
   receiveData,
   receiveNotes,
+  receiveQuestion,
   receiveTemplateError,
 } from './render-messages.ts';
 import {
   type KnownFiles,
   makeNotes,
+  NotAnswered,
   type Notes,
   NotRead,
+  type Question,
   type ReadTask,
   type Rendered,
   type RenderTask,
@@ -36,6 +39,8 @@ export interface Imports {
   readonly known: KnownFiles;
   /** Has one more read; it is known afterwards. @throws MasterError ERR_PILLAR_FILE */
   read(path: string): Promise<unknown>;
+  /** Answers a question; the answer is in the task afterwards. Not needed where none is asked. */
+  answer?(question: Question): Promise<void>;
 }
 
 /**
@@ -51,10 +56,11 @@ const inlineLimits: Omit<TemplateLimits, 'depth'> = {
 const charactersAtOnce = 16 * 1024;
 /** Files that are remembered as those that take more. */
 const maxLarge = 1000;
-/** Files that one file may include and import. */
+/** Files that one file may include and import, and questions that it may ask. */
 const maxImports = 500;
 
-export interface RendererOptions extends Omit<WorkerPoolOptions, 'script'> {
+export interface RendererOptions
+  extends Omit<ConstructorParameters<typeof WorkerPool>[0], 'script'> {
   /** What a rendering may take on the main thread, milliseconds. Default 20. */
   readonly inlineMs?: number;
 }
@@ -145,7 +151,7 @@ export class Renderer {
       if (!imports.known.has(path)) await imports.read(path);
       sent.set(path, textOf(imports.known.get(path)));
     };
-    return withImports(file, { read }, async () => {
+    return withImports(file, { ...imports, read }, async () => {
       const order: RenderOrder = { kind: 'render', file: sourceOf(file), task, known: sent };
       const outcome = await this.#ask(order, notes);
       if (outcome.kind === 'rendered') return outcome.rendered;
@@ -183,18 +189,19 @@ function isTimeout({ kind }: TemplateError): boolean {
 /** Begins again for each file that is to be read first. */
 async function withImports<T>(
   { path }: SourceFile,
-  { read }: Pick<Imports, 'read'>,
+  { read, answer }: Pick<Imports, 'read' | 'answer'>,
   attempt: () => T | Promise<T>,
 ): Promise<T> {
   for (let count = 0; count <= maxImports; count += 1) {
     try {
       return await attempt();
     } catch (error) {
-      if (!(error instanceof NotRead)) throw error;
-      await read(error.path);
+      if (error instanceof NotRead) await read(error.path);
+      else if (error instanceof NotAnswered && answer !== undefined) await answer(error.question);
+      else throw error;
     }
   }
-  throw new MasterError('ERR_PILLAR_FILE', `${path} imports more than ${maxImports} files`);
+  throw new MasterError('ERR_PILLAR_FILE', `${path} has more than ${maxImports} imports`);
 }
 
 function within(
@@ -211,6 +218,7 @@ function within(
 
 function problemOf(outcome: RenderOutcome): unknown {
   if (outcome.kind === 'not-read') return new NotRead(outcome.path);
+  if (outcome.kind === 'not-answered') return new NotAnswered(receiveQuestion(outcome.question));
   if (outcome.kind === 'template-error') return receiveTemplateError(outcome.error);
   return outcome.kind === 'failed' ? outcome.error : new TypeError('an answer to another order');
 }

@@ -1,14 +1,19 @@
 /** Rendering of one file [salt/renderers/{jinja,yaml,json}.py]. */
 
-import type { PlainData } from '#template';
+import { createHash } from 'node:crypto';
+import { MasterError } from '#master';
+import { type PlainData, TemplateError } from '#template';
+import type { AskedFunctions } from './asked-functions.ts';
 import { EventText } from './event-text.ts';
+import { fileFunctions, readSaltFile } from './file-functions.ts';
+import { takesMore, text, textOr } from './function-arguments.ts';
 import { isEmpty, type PillarMap } from './pillar-data.ts';
 import type { PillarSetting } from './pillar-sources.ts';
-import type { Reads } from './reads.ts';
+import { Reads } from './reads.ts';
 import { pipeOf, type RenderPipe } from './render-pipe.ts';
-import type { PillarTask, Rendered } from './render-task.ts';
+import type { Answer, PillarTask, Question, Rendered } from './render-task.ts';
 import { isTransient } from './renderer.ts';
-import type { SourceFile } from './source-file.ts';
+import { type SourceFile, toSourceFile } from './source-file.ts';
 
 /** What a file is rendered as. */
 export interface RenderedAs {
@@ -27,6 +32,9 @@ export type SlsRendering = Pick<
   | 'opts'
   | 'pillar'
   | 'foreign'
+  | 'files'
+  | 'asked'
+  | 'mergeLists'
   | 'raisesOnMissing'
   | 'nodegroups'
   | 'renderer'
@@ -38,14 +46,20 @@ export type SlsRendering = Pick<
   | 'now'
 >;
 
+/** Levels of files that render each other. */
+const maxDepth = 20;
+
 /** Renders the files of one pillar, or of one orchestration. */
 export class SlsRenderer {
   readonly #setting: SlsRendering;
   readonly #reads: Reads;
+  readonly #depth: number;
 
-  constructor(setting: SlsRendering, reads: Reads) {
+  /** @param depth files that are being rendered because of each other */
+  constructor(setting: SlsRendering, reads: Reads, depth = 0) {
     this.#setting = setting;
     this.#reads = reads;
+    this.#depth = depth;
   }
 
   /**
@@ -66,6 +80,12 @@ export class SlsRenderer {
     }
   }
 
+  /** The text of a template that is not read as data. @throws as `render` */
+  async renderText(file: SourceFile, as: RenderedAs): Promise<PlainData> {
+    const { text, marked } = await this.#renderTemplate(file, as);
+    return this.#restore(text, marked);
+  }
+
   /** What was marked is put in its place once its text has been read. */
   async #readRendered(
     { text, marked }: Rendered,
@@ -73,24 +93,74 @@ export class SlsRenderer {
     pipe: RenderPipe,
   ): Promise<PlainData> {
     const data = await this.#read(text, name, pipe);
+    return this.#restore(data, marked);
+  }
+
+  #restore(data: PlainData, marked: Rendered['marked']): PlainData {
     const { foreign } = this.#setting;
     return foreign === undefined ? data : new EventText(foreign.secret, marked).restoreAll(data);
   }
 
   async #renderTemplate(file: SourceFile, as: RenderedAs): Promise<Rendered> {
     const { id, grains, opts, pillar, raisesOnMissing, nodegroups, ...setting } = this.#setting;
+    const { mergeLists } = setting;
+    const functions = this.#askedFunctions(as);
+    const answers = new Map<string, Answer>();
     const { trimBlocks, lstripBlocks, limits, now, rendering, foreign } = setting;
     // Member by member: nothing else is copied to another thread.
     const task: PillarTask = {
       kind: 'pillar',
       ...as,
-      ...{ id, grains, opts, pillar, raisesOnMissing, nodegroups },
+      ...{ id, grains, opts, pillar, raisesOnMissing, mergeLists, nodegroups },
+      ...{ asked: Object.keys(functions), answers },
       ...{ trimBlocks, lstripBlocks, limits },
       now: now(),
       foreign,
     };
-    const imports = this.#reads.imports(as.saltenv);
+    const answer = async (question: Question): Promise<void> => {
+      this.#reads.isVolatile = true;
+      answers.set(question.mark, await answerOf(question, functions));
+    };
+    const imports = { ...this.#reads.imports(as.saltenv), answer };
     return rendering.render(file, task, imports, this.#reads);
+  }
+
+  #askedFunctions(as: RenderedAs): AskedFunctions {
+    const { files, asked } = this.#setting;
+    if (files === undefined) return asked;
+    return {
+      ...fileFunctions(files, as.saltenv),
+      'slsutil.renderer': (args, kwargs) => this.#renderOther(args, kwargs, as),
+      ...asked,
+    };
+  }
+
+  /** `slsutil.renderer`: a file of `file_roots`, or a text [salt/modules/slsutil.py]. */
+  #renderOther(...[args, kwargs, as]: [...Parameters<AskedFunctions[string]>, RenderedAs]) {
+    const names = ['path', 'string', 'default_renderer', 'saltenv'];
+    return takesMore(names, async (given, more): Promise<PlainData> => {
+      if (this.#depth >= maxDepth) {
+        throw new MasterError(
+          'ERR_PILLAR_FILE',
+          `files render each other beyond ${maxDepth} levels`,
+        );
+      }
+      const { files, trimBlocks, lstripBlocks } = this.#setting;
+      const saltenv = textOr(given.saltenv, 'base');
+      const source =
+        typeof given.string === 'string'
+          ? textSource(given.string, { trimBlocks, lstripBlocks })
+          : files && (await readSaltFile(files, text(given.path, 'path'), saltenv));
+      if (files === undefined || source === undefined) {
+        throw new TypeError(`${given.path} is not among the files that minions get`);
+      }
+      const renderer = textOr(given.default_renderer, 'jinja|yaml');
+      const reads = new Reads(files);
+      const inner = new SlsRenderer({ ...this.#setting, renderer }, reads, this.#depth + 1);
+      const inside = { ...as, saltenv, defaults: new Map(Object.entries(more)) };
+      const isText = renderer === 'jinja' && !source.text.startsWith('#!');
+      return isText ? inner.renderText(source, inside) : inner.render(source, inside);
+    })(args, kwargs);
   }
 
   async #read(text: string, name: string, { format }: RenderPipe): Promise<PlainData> {
@@ -99,6 +169,27 @@ export class SlsRenderer {
     const [line = ''] = text.split('\n', 1);
     const json = line.startsWith('#!') ? text.slice(line.length + 1) : text;
     return json.trim() === '' ? new Map() : data.read({ kind: 'read', format, text: json, name });
+  }
+}
+
+function textSource(text: string, whitespace: Parameters<typeof toSourceFile>[1]): SourceFile {
+  const digest = createHash('sha256').update(text).digest('hex');
+  return toSourceFile({ path: '<string>', digest, text }, whitespace);
+}
+
+async function answerOf(
+  { fun, args, kwargs }: Question,
+  functions: AskedFunctions,
+): Promise<Answer> {
+  try {
+    const call = functions[fun];
+    if (call === undefined) throw new TypeError(`${fun} is not served in this template`);
+    return { value: await call(args, kwargs) };
+  } catch (error) {
+    const isTold =
+      error instanceof TypeError || error instanceof MasterError || error instanceof TemplateError;
+    if (isTold) return { error: error.message };
+    throw error;
   }
 }
 

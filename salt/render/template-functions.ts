@@ -3,10 +3,12 @@ import { mergeStrategies } from '#config';
 import { pythonStr, traverseFacts, type WireValue } from '#minion-protocol';
 import type { PlainData, SaltFunction } from '#template';
 import { compileGlob } from '#template/python/fnmatch.ts';
+import { isInNetwork, parseInterface, parseNetwork } from '#template/python/ip-address.ts';
+import { isGiven, map, takes, text, textOr } from './function-arguments.ts';
 import type { TracedGrains } from './grains.ts';
 import { mergeDeep, mergePillar } from './merge-pillar.ts';
 import { isPillarMap, type PillarMap } from './pillar-data.ts';
-import { toWire } from './pillar-wire.ts';
+import { fromWire, toWire } from './pillar-wire.ts';
 
 /** What they look at. */
 export interface FunctionWorld {
@@ -14,11 +16,11 @@ export interface FunctionWorld {
   readonly setting: {
     readonly pillar: PillarMap;
     readonly raisesOnMissing: boolean;
+    /** `pillar_merge_lists`. Default false. */
+    readonly mergeLists?: boolean;
     readonly opts: Readonly<Record<string, unknown>>;
   };
 }
-
-type Named = Readonly<Record<string, PlainData>>;
 
 export function saltFunctions({
   grains,
@@ -27,10 +29,20 @@ export function saltFunctions({
   const grain = (path: string, delimiter: string): WireValue | undefined =>
     find(grains, path, delimiter);
   const pillar = { get: (key: string): WireValue | undefined => fromPillar(setting.pillar, key) };
+  const getGrain = takes(
+    ['key', 'default', 'delimiter'],
+    ({ key, default: other = '', delimiter }) => {
+      return grain(text(key, 'key'), textOr(delimiter, ':')) ?? other;
+    },
+  );
   return {
-    'grains.get': takes(['key', 'default', 'delimiter'], ({ key, default: other, delimiter }) => {
-      return grain(text(key, 'key'), textOr(delimiter, ':')) ?? other ?? '';
+    'grains.get': getGrain,
+    'grains.fetch': getGrain,
+    'grains.equals': takes(['key', 'value'], ({ key, value = null }) => {
+      return pythonStr(toWire(value)) === pythonStr(grain(text(key, 'key'), ':') ?? '');
     }),
+    'grains.item': items((key, delimiter) => grain(key, delimiter)),
+    'grains.ls': () => Object.keys(grains.whole()).sort(),
     'grains.items': () => grains.whole(),
     'grains.has_value': takes(['key'], ({ key }) => {
       return isTruthyWire(grain(text(key, 'key'), ':'));
@@ -42,23 +54,86 @@ export function saltFunctions({
         return filterBy(map(table, 'lookup_dict'), value, { merge, other, base });
       },
     ),
-    'pillar.get': takes(['key', 'default'], ({ key, default: other }) => {
-      const value = find(pillar, text(key, 'key'), ':');
+    ...pillarFunctions(setting, (path, delimiter) => find(pillar, path, delimiter)),
+    'config.get': takes(['key', 'default'], ({ key, default: other = '' }) => {
+      const name = text(key, 'key');
+      const option = Object.hasOwn(setting.opts, name) ? setting.opts[name] : undefined;
+      return option ?? grain(name, ':') ?? find(pillar, name, ':') ?? other;
+    }),
+    ...mergers,
+    ...digests,
+    ...others,
+  };
+}
+
+/** Returns the value at a path; `undefined` where there is none. */
+type Finder = (path: string, delimiter: string) => WireValue | undefined;
+
+/** `grains.item` and `pillar.item`: several values, each under its key. */
+function items(lookUp: Finder): SaltFunction {
+  return (keys, { default: other = '', delimiter }) => {
+    const separator = textOr(delimiter, ':');
+    const values = keys.map((key) => lookUp(text(key, 'key'), separator));
+    return new Map(keys.map((key, index) => [key, values[index] ?? other]));
+  };
+}
+
+/** [salt/modules/pillar.py] */
+function pillarFunctions(
+  setting: FunctionWorld['setting'],
+  lookUp: Finder,
+): Readonly<Record<string, SaltFunction>> {
+  const get = takes(
+    ['key', 'default', 'merge', 'merge_nested_lists', 'delimiter'],
+    ({ key, default: other, merge, merge_nested_lists: lists, delimiter }) => {
+      const value = lookUp(text(key, 'key'), textOr(delimiter, ':'));
+      if (merge === true && other !== undefined) {
+        const mergeLists = isGiven(lists) ? lists === true : setting.mergeLists === true;
+        return mergedOver(other, value, mergeLists);
+      }
       if (value !== undefined) return value;
       if (other === undefined && setting.raisesOnMissing) {
         throw new Error(`Pillar key not found: ${key}`);
       }
-      return other ?? '';
-    }),
+      return other === undefined ? '' : other;
+    },
+  );
+  return {
+    'pillar.get': get,
+    'pillar.fetch': get,
+    'pillar.item': items(lookUp),
     'pillar.items': () => setting.pillar,
-    'config.get': takes(['key', 'default'], ({ key, default: other }) => {
-      const name = text(key, 'key');
-      const option = Object.hasOwn(setting.opts, name) ? setting.opts[name] : undefined;
-      return option ?? grain(name, ':') ?? find(pillar, name, ':') ?? other ?? '';
+    'pillar.ls': () => [...setting.pillar.keys()],
+    'pillar.raw': takes(['key'], ({ key }) => {
+      return isGiven(key) ? (setting.pillar.get(key) ?? new Map()) : setting.pillar;
     }),
-    ...mergers,
-    ...digests,
+    'pillar.keys': takes(['key', 'delimiter'], ({ key, delimiter }) => {
+      const value = lookUp(text(key, 'key'), textOr(delimiter, ':'));
+      if (value === undefined) throw new Error(`Pillar key not found: ${key}`);
+      return [...map(fromWire(value), `the pillar value in key ${key}`).keys()];
+    }),
+    'pillar.filter_by': takes(
+      ['lookup_dict', 'pillar', 'merge', 'default', 'base'],
+      ({ lookup_dict: table, pillar: name, merge, default: other, base }) => {
+        const value = lookUp(text(name, 'pillar'), ':');
+        return filterBy(map(table, 'lookup_dict'), value, { merge, other, base });
+      },
+    ),
   };
+}
+
+/** A value merged over the default, if both are maps or both are lists. */
+function mergedOver(
+  other: PlainData,
+  found: WireValue | undefined,
+  mergeLists: boolean,
+): PlainData | WireValue {
+  if (found === undefined) return other;
+  const value = fromWire(found);
+  if (isPillarMap(other) && isPillarMap(value)) return mergeDeep(other, value, mergeLists);
+  if (!Array.isArray(other) || !Array.isArray(value)) return found;
+  const joined = mergeDeep(new Map([['', other]]), new Map([['', value]]), true);
+  return joined.get('') ?? [];
 }
 
 const mergers: Readonly<Record<string, SaltFunction>> = {
@@ -96,24 +171,28 @@ const digests: Readonly<Record<string, SaltFunction>> = {
   }),
 };
 
+const others: Readonly<Record<string, SaltFunction>> = {
+  'test.ping': () => true,
+  'test.arg': (args, kwargs) => ({ args: [...args], kwargs }),
+  'test.echo': takes(['text'], ({ text: value = '' }) => value),
+  'network.ip_in_subnet': takes(['ip_addr', 'cidr'], ({ ip_addr: address, cidr }) => {
+    const network = typeof cidr === 'string' ? parseNetwork(cidr) : undefined;
+    // As in Salt: a network that cannot be read contains nothing.
+    if (network === undefined) return false;
+    return (Array.isArray(address) ? address : [address]).some((item) => {
+      const parsed = parseInterface(text(item, 'ip_addr'));
+      if (parsed === undefined || text(item, 'ip_addr').includes('/')) {
+        throw new TypeError(`${item} does not appear to be an IPv4 or IPv6 address`);
+      }
+      return isInNetwork(parsed, network);
+    });
+  }),
+};
+
 function digest(type: string): SaltFunction {
   return takes(['instr'], ({ instr }) => {
     return createHash(type).update(text(instr, 'instr')).digest('hex');
   });
-}
-
-/** A function of named parameters, each given by place or by name. */
-function takes(names: readonly string[], call: (given: Named) => unknown): SaltFunction {
-  return (args, kwargs) => {
-    if (args.length > names.length) {
-      throw new TypeError(`at most ${names.length} arguments are taken`);
-    }
-    for (const name of Object.keys(kwargs)) {
-      if (!names.includes(name)) throw new TypeError(`${name} is no argument of it`);
-    }
-    const byPlace = args.map((value, index): [string, PlainData] => [names[index] ?? '', value]);
-    return call({ ...Object.fromEntries(byPlace), ...kwargs });
-  };
 }
 
 interface Filter {
@@ -168,18 +247,4 @@ function find(
 function isTruthyWire(value: WireValue | undefined): boolean {
   if (Array.isArray(value)) return value.length > 0;
   return Boolean(value);
-}
-
-function text(value: PlainData | undefined, name: string): string {
-  if (typeof value === 'string') return value;
-  throw new TypeError(`${name} is not text`);
-}
-
-function textOr(value: PlainData | undefined, fallback: string): string {
-  return typeof value === 'string' ? value : fallback;
-}
-
-function map(value: PlainData | undefined, name: string): PillarMap {
-  if (isPillarMap(value)) return value;
-  throw new TypeError(`${name} is not a dictionary`);
 }

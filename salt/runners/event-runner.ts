@@ -1,10 +1,21 @@
 /** The `event` runner [salt/runners/event.py]. */
 
-import type { Events } from '#master';
+import { type Events, MasterError, toJson } from '#master';
+import { writeJson } from '#runtime';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
-import { map, optional, required, text } from '../functions/parameters.ts';
+import { anything, flag, ignored, map, optional, required, text } from '../functions/parameters.ts';
 
-export function eventRunner({ bus }: { readonly bus: Events['bus'] }): FunctionTable {
+interface EventRunnerDeps {
+  readonly bus: Events['bus'];
+  readonly events: Pick<Events['api'], 'subscribe'>;
+}
+
+/** Time for all events that `state.event` waits for, in seconds. */
+const maxWaitSeconds = 3600;
+/** Events that `state.event` returns at most. */
+const maxEvents = 10_000;
+
+export function eventRunner({ bus, events }: EventRunnerDeps): FunctionTable {
   return {
     'event.send': masterFunction({
       summary: 'Fires an event on the master.',
@@ -14,5 +25,53 @@ export function eventRunner({ bus }: { readonly bus: Events['bus'] }): FunctionT
         return true;
       },
     }),
+    'state.event': masterFunction({
+      summary: 'Waits for so many events whose tags match; returns them as lines unless quiet.',
+      parameters: {
+        tagmatch: optional(text, '*'),
+        count: optional(anything, -1),
+        quiet: optional(flag, false),
+        sock_dir: ignored,
+        pretty: optional(flag, false),
+        node: optional(text, 'master'),
+      },
+      // Events hold words of others.
+      isConfidential: true,
+      call: async ({ tagmatch, count, quiet, pretty, node }, { by, closing }) => {
+        if (by !== undefined && by.who.kind !== 'local') {
+          throw new MasterError('ERR_ARGS', 'state.event is for the local interface alone');
+        }
+        if (typeof count !== 'number' || count < 1 || count > maxEvents) {
+          const problem = `count is not a number from 1 to ${maxEvents}`;
+          throw new MasterError('ERR_ARGS', `${problem}; saltbridge events follows without end`);
+        }
+        if (node !== 'master') {
+          throw new MasterError('ERR_NOT_SERVED', 'only the events of the master are watched');
+        }
+        const signal = AbortSignal.any([closing, AbortSignal.timeout(maxWaitSeconds * 1000)]);
+        const lines = await readEvents(events, { match: tagmatch, count, pretty, signal });
+        return quiet ? null : lines.join('\n');
+      },
+    }),
   };
+}
+
+interface Watch {
+  readonly match: string;
+  readonly count: number;
+  readonly pretty: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** Each event as a line: its tag, a tab, its data. @throws MasterError ERR_ARGS */
+async function readEvents(
+  events: EventRunnerDeps['events'],
+  { match, count, pretty, signal }: Watch,
+): Promise<string[]> {
+  const lines: string[] = [];
+  for await (const { tag, data } of await events.subscribe({ match }, signal)) {
+    lines.push(`${tag}\t${writeJson(toJson(data), pretty ? 4 : undefined)}`);
+    if (lines.length >= count) return lines;
+  }
+  throw new MasterError('ERR_ARGS', `${lines.length} of ${count} events came in time`);
 }

@@ -1,9 +1,11 @@
 /** Salt's runners that belong to no other service. A new runner is an entry of a table joined here. */
 
 import { type ExtensionHost, masterServices, type OpenExtension, version } from '#master';
+import { servedFiles } from '../file-trees/served-files.ts';
 import { insteadOfRunner } from '../not-served.ts';
+import { PillarSources } from '../render/pillar-sources.ts';
 import { Renderer } from '../render/renderer.ts';
-import { mineKey } from '../services.ts';
+import { fileServerKey, mineKey, pillarSourceKey } from '../services.ts';
 import { askRunners } from './ask-runners.ts';
 import { authRunner } from './auth-runner.ts';
 import { CacheBanks } from './cache-banks.ts';
@@ -15,6 +17,7 @@ import { httpRunner } from './http-runner.ts';
 import { jobsRunner } from './jobs-runner.ts';
 import { manageRunner } from './manage-runner.ts';
 import { queueRunner } from './queue-runner.ts';
+import { saltCmdRunner } from './salt-cmd.ts';
 import { sdbRunner } from './sdb-runner.ts';
 import { testRunner } from './test-runner.ts';
 
@@ -23,15 +26,18 @@ export async function openRunners(host: ExtensionHost): Promise<OpenExtension> {
   const context = host.use(masterServices.context);
   const auth = host.use(masterServices.auth);
   const jobs = host.use(masterServices.jobs);
-  const { bus } = host.use(masterServices.events);
+  const { bus, api: events } = host.use(masterServices.events);
   const { runners, wheel } = host.use(masterServices.functions);
   const log = context.log.child({ component: 'runners' });
   const acceptedIds = (): readonly string[] => auth.keys.acceptedIds();
+  const fileServer = host.find(fileServerKey);
+  const { jinjaTrimBlocks: trimBlocks, jinjaLstripBlocks: lstripBlocks } = config.fixed;
+  const whitespace = { trimBlocks, lstripBlocks };
   const reader = context.closers.add(new Renderer(), (it) => it.close());
   return {
     insteadOf: (kind, fun) => (kind === 'runner' ? insteadOfRunner(fun) : undefined),
     runners: {
-      ...jobsRunner({ jobs: jobs.api, cache: jobs.cache }),
+      ...jobsRunner({ jobs: jobs.api, cache: jobs.cache, running: () => runners.running() }),
       ...manageRunner({
         jobs: jobs.api,
         keys: host.use(masterServices.keys),
@@ -47,7 +53,7 @@ export async function openRunners(host: ExtensionHost): Promise<OpenExtension> {
         banks: new CacheBanks(context.ownStore),
       }),
       ...authRunner({ users: host.use(masterServices.users) }),
-      ...eventRunner({ bus }),
+      ...eventRunner({ bus, events }),
       ...docRunner({
         jobs: jobs.api,
         docs: {
@@ -56,6 +62,11 @@ export async function openRunners(host: ExtensionHost): Promise<OpenExtension> {
         },
       }),
       ...testRunner(),
+      ...saltCmdRunner({
+        masterId: config.fixed.id,
+        pillar: host.find(pillarSourceKey),
+        files: fileServer && new PillarSources({ backend: servedFiles(fileServer), ...whitespace }),
+      }),
       ...askRunners(jobs),
       ...configRunner({ config }),
       ...sdbRunner({ config, reader, log }),

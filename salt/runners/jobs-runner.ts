@@ -20,6 +20,8 @@ import { type JobFilter, jobTest } from './job-filter.ts';
 type JobRecord = NonNullable<Awaited<ReturnType<Jobs['cache']['record']>>>;
 
 export interface JobsRunnerDeps extends MinionCalls {
+  /** The runners that run at present. */
+  readonly running: () => readonly WireMap[];
   readonly cache: Jobs['cache'];
 }
 
@@ -117,6 +119,11 @@ export function jobsRunner(parts: JobsRunnerDeps): FunctionTable {
         if (latest === undefined) return false;
         return new Map([[latest.jid, await fullJob(parts, latest.jid)]]);
       },
+    }),
+    'jobs.master': masterFunction({
+      summary: 'The runners that this master runs at present.',
+      parameters: {},
+      call: () => parts.running().map((one) => ({ ...one, pid: process.pid })),
     }),
     'jobs.active': masterFunction({
       summary: 'What minions say that they are at, by jid.',

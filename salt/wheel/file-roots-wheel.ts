@@ -1,14 +1,23 @@
-/** The `file_roots` wheel module, read only [salt/wheel/file_roots.py]. */
+/** The `file_roots` wheel module [salt/wheel/file_roots.py]. */
 
+import { constants } from 'node:fs';
+import { mkdir, open, realpath } from 'node:fs/promises';
+import path from 'node:path';
 import type { MasterConfig } from '#config';
 import { type FoundFile, MasterError, relativePath } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
-import { DiskFiles, HiddenDirectories } from '../file-trees/disk-files.ts';
+import {
+  DiskFiles,
+  HiddenDirectories,
+  ifPresent,
+  isBelow,
+  realPlace,
+} from '../file-trees/disk-files.ts';
 import { hiddenDirectories } from '../file-trees/open-file-roots.ts';
 import { expandRoot } from '../file-trees/roots.ts';
 import { walkRoots } from '../file-trees/walk-roots.ts';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
-import { optional, required, text } from '../functions/parameters.ts';
+import { count, optional, required, text } from '../functions/parameters.ts';
 
 interface FileRootsWheelDeps {
   readonly config: Pick<MasterConfig, 'fileRoots' | 'pkiDir' | 'stateDir' | 'cachedir'>;
@@ -26,7 +35,7 @@ interface FileInRoot {
   readonly isText: boolean;
 }
 
-const place = { path: required(text), saltenv: optional(text, 'base') } as const;
+const placeParameters = { path: required(text), saltenv: optional(text, 'base') } as const;
 
 export function fileRootsWheel({ config }: FileRootsWheelDeps): FunctionTable {
   const find = async (path: string, saltenv: string): Promise<FileInRoot[]> => {
@@ -44,7 +53,7 @@ export function fileRootsWheel({ config }: FileRootsWheelDeps): FunctionTable {
   return {
     'file_roots.find': masterFunction({
       summary: 'Where a file is in the roots of an environment, and whether it is text.',
-      parameters: place,
+      parameters: placeParameters,
       call: async ({ path, saltenv }) => {
         const found = await find(path, saltenv);
         return found.map((one) => ({ [one.place]: one.isText ? 'txt' : 'bin' }));
@@ -52,7 +61,7 @@ export function fileRootsWheel({ config }: FileRootsWheelDeps): FunctionTable {
     }),
     'file_roots.read': masterFunction({
       summary: 'The content of a text file in each of the roots that have it.',
-      parameters: place,
+      parameters: placeParameters,
       call: async ({ path, saltenv }) => {
         const contents: WireValue[] = [];
         for (const one of await find(path, saltenv)) {
@@ -60,6 +69,18 @@ export function fileRootsWheel({ config }: FileRootsWheelDeps): FunctionTable {
         }
         return contents;
       },
+    }),
+    'file_roots.write': masterFunction({
+      summary: 'Writes a text file into a root of an environment, by default into the first.',
+      parameters: {
+        data: required(text),
+        path: required(text),
+        saltenv: optional(text, 'base'),
+        index: optional(count, 0),
+      },
+      // The content may be a secret.
+      isConfidential: true,
+      call: ({ data, ...where }) => writeFile(config, where, data),
     }),
     'file_roots.list_env': masterFunction({
       summary: 'The files of an environment, as a tree under each of its roots.',
@@ -81,6 +102,58 @@ export function fileRootsWheel({ config }: FileRootsWheelDeps): FunctionTable {
 }
 
 type Roots = FileRootsWheelDeps['config'];
+
+interface WrittenPlace {
+  readonly path: string;
+  readonly saltenv: string;
+  /** Which of the roots of the environment. */
+  readonly index: number;
+}
+
+/** Returns Salt's words. @throws MasterError ERR_ARGS for a text that is too large; of the file system */
+async function writeFile(
+  config: Roots,
+  { path: name, saltenv, index }: WrittenPlace,
+  data: string,
+): Promise<string> {
+  if (!Object.hasOwn(config.fileRoots, saltenv)) {
+    return `Named environment ${saltenv} is not present`;
+  }
+  const root = (await rootsOf(config, saltenv))[index];
+  if (root === undefined) {
+    return `Specified index ${index} in environment ${saltenv} is not present`;
+  }
+  if (path.isAbsolute(name)) {
+    return `The path passed in ${name} is not relative to the environment ${saltenv}`;
+  }
+  if (Buffer.byteLength(data) > maxReadBytes) {
+    throw new MasterError('ERR_ARGS', `data is larger than ${maxReadBytes} bytes`);
+  }
+  const relative = relativePath(name);
+  const place = relative === undefined ? undefined : await placeBelow(root, relative);
+  if (place === undefined || (await openHidden(config)).contain(place)) {
+    return `Invalid path: ${name}`;
+  }
+  await mkdir(path.dirname(place), { recursive: true });
+  // No link: it may have been put there meanwhile, and lead out of the root.
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW;
+  const handle = await open(place, flags, 0o644);
+  try {
+    await handle.writeFile(data);
+  } finally {
+    await handle.close();
+  }
+  return `Wrote data to file ${root}/${relative}`;
+}
+
+/** A path below a root after every link was followed; `undefined` where it leaves the root. */
+async function placeBelow(root: string, relative: string): Promise<string | undefined> {
+  const realRoot = await ifPresent(realpath(root));
+  const place = await realPlace(`${root}/${relative}`);
+  return realRoot !== undefined && place !== realRoot && isBelow(realRoot, place)
+    ? place
+    : undefined;
+}
 
 function openHidden(config: Roots): Promise<HiddenDirectories> {
   return HiddenDirectories.open(hiddenDirectories(config));

@@ -38,10 +38,12 @@ import {
   customModuleFindings,
   extensionFindings,
   findListeners,
+  masterTemplates,
   rendererFindings,
   rootsOf,
   unreadableFinding,
 } from './site-files.ts';
+import { templateCallFindings } from './template-calls.ts';
 
 /** The outcome of an option, why, and what to do. */
 interface Advice {
@@ -425,7 +427,7 @@ async function treeFindings(settings: Settings): Promise<MigrationFinding[]> {
   for (const root of rootsOf(settings, 'pillar_roots')) {
     findings.push(...(await rendererFindings(root, 'master')));
   }
-  return findings;
+  return [...findings, ...(await templateCallFindings(await masterTemplates(settings)))];
 }
 
 async function codeFindings(settings: Settings, cachedir: string): Promise<MigrationFinding[]> {

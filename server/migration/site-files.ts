@@ -13,6 +13,7 @@ import {
 } from '#config';
 import { codeOf, isMissing } from '#runtime';
 import type { MigrationFinding } from './finding.ts';
+import { isOrchestration, type TemplateFile } from './template-calls.ts';
 
 /** How much of a tree is looked at. */
 const maxFiles = 50_000;
@@ -435,3 +436,21 @@ export function unreadableFinding(file: string): MigrationFinding {
     remedy: 'Run the check as a user who may read it.',
   };
 }
+
+/** Files whose templates may have calls: those of pillar, and orchestrations below `file_roots`. */
+export async function masterTemplates(settings: Settings): Promise<TemplateFile[]> {
+  const found: TemplateFile[] = [];
+  for (const option of ['pillar_roots', 'file_roots'] as const) {
+    for (const { directory } of rootsOf(settings, option)) {
+      const { files } = await walkFiles(directory);
+      for (const file of files.filter((name) => templateName.test(name))) {
+        const text = (await readStart(file, maxFormulaBytes)) ?? '';
+        if (option === 'pillar_roots' || isOrchestration(text)) found.push({ file, text });
+      }
+    }
+  }
+  return found;
+}
+
+/** Files that Jinja renders, or that templates import. */
+const templateName = /\.(?:sls|jinja2?|j2|ya?ml|json)$/;

@@ -74,8 +74,11 @@ export function undefinedValue({ isStrict }: FilterContext, message: string): Un
 }
 
 /** Goes through a value, each item a step. */
-export function* iterateItems(value: Value, { meter }: FilterContext): Generator<Value> {
-  const iterator = iterate(value);
+export function iterateItems(value: Value, context: FilterContext): Generator<Value> {
+  return metered(iterate(value), context);
+}
+
+function* metered(iterator: Iterator<Value>, { meter }: FilterContext): Generator<Value> {
   for (let next = iterator.next(); next.done !== true; next = iterator.next()) {
     meter.step();
     yield next.value;

@@ -89,9 +89,8 @@ function pools(args: readonly Value[], context: FilterContext): Value[][] {
 const lengths = (lists: readonly (readonly Value[])[]): number[] =>
   lists.map(({ length }) => length);
 
-function* compress(value: Value, selectors: Value, context: FilterContext): Generator<Value> {
-  const marks = iterateItems(selectors, context);
-  for (const item of iterateItems(value, context)) {
+function* compress(items: Iterator<Value>, marks: Iterator<Value>): Generator<Value> {
+  for (const item of { [Symbol.iterator]: () => items }) {
     const mark = marks.next();
     if (mark.done === true) return;
     if (isTruthy(mark.value)) yield item;
@@ -130,7 +129,10 @@ export const itertoolsFilters: FilterDefinitions = {
     ['data', 'selectors'],
     [],
     (context, value = null, selectors = null) =>
-      new Lazy(compress(value, selectors, context), 'compress'),
+      new Lazy(
+        compress(iterateItems(value, context), iterateItems(selectors, context)),
+        'compress',
+      ),
   ),
   permutations: defineFilter(['iterable', 'r'], [null], (context, value = null, size = null) => {
     const pool = [...iterateItems(value, context)];

@@ -1,5 +1,6 @@
 /** Salt's filters for text [salt/utils/jinja.py, stringutils.py, hashutils.py, dateutils.py]. */
 
+import { isUtf8 } from 'node:buffer';
 import { createHash, createHmac } from 'node:crypto';
 import { PythonException, typeError, valueError } from '../python/exceptions.ts';
 import { parseFloatText } from '../python/floats.ts';
@@ -43,18 +44,26 @@ function formatTime(context: FilterContext, date: Value = null, format: Value = 
 
 /** @throws PythonException ValueError */
 function readDate(context: FilterContext, date: Value): Date {
-  if (date === null || date === '' || date === 0) return context.now();
-  if (isInteger(date)) return new Date(Number(date) * 1000);
-  if (date instanceof Float) return new Date(date.value * 1000);
+  if (date === null) return context.now();
+  if (isInteger(date)) return dateOf(Number(date), date);
+  if (date instanceof Float) return dateOf(date.value, date);
   if (!isText(date)) throw new PythonException('TypeError', 'a date must be text or a number');
   const text = textOf(date).trim();
-  if (/^\d+(\.\d+)?$/.test(text) && text.length > 8) return new Date(Number(text) * 1000);
+  if (/^\d+(\.\d+)?$/.test(text) && text.length > 8) return dateOf(Number(text), text);
   const match = dateForm.exec(text);
   if (match === null) throw valueError('the text is not a date');
   const [year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0] = match
     .slice(1, 7)
     .map((part) => Number(part ?? 0));
   return new Date(Date.UTC(year, month - 1, day, hour, minute, second));
+}
+
+/** @throws PythonException RuntimeError outside of Python's years */
+function dateOf(seconds: number, given: Value): Date {
+  const date = new Date(seconds * 1000);
+  const year = date.getUTCFullYear();
+  if (year >= 1 && year <= 9999) return date;
+  throw new PythonException('RuntimeError', `Unable to parse ${str(given)}`);
 }
 
 /** @throws PythonException TypeError */
@@ -254,11 +263,37 @@ function joinPath(context: FilterContext, parts: readonly Value[]): string {
   return (isAbsolute ? '/' : '') + segments.join('/') || '.';
 }
 
+/**
+ * Decodes as `binascii.a2b_base64` does: other characters are ignored, and padding ends the text.
+ * @throws PythonException binascii.Error
+ */
+function decodeBase64(text: string): Buffer {
+  let digits = '';
+  let padding = 0;
+  for (const character of text) {
+    if (/[A-Za-z0-9+/]/.test(character)) {
+      digits += character;
+      padding = 0;
+    } else if (character === '=' && digits.length % 4 >= 2) {
+      padding += 1;
+      if ((digits.length % 4) + padding >= 4) return Buffer.from(digits, 'base64');
+    }
+  }
+  const rest = digits.length % 4;
+  if (rest === 0) return Buffer.from(digits, 'base64');
+  const message =
+    rest === 1
+      ? `Invalid base64-encoded string: number of data characters (${digits.length}) cannot be 1 more than a multiple of 4`
+      : 'Incorrect padding';
+  throw new PythonException('Error', message);
+}
+
 /** The filters by name. */
 export const saltTextFilters: FilterDefinitions = {
-  base64_decode: simpleFilter((value) =>
-    Buffer.from(Buffer.from(bytesOf(value)).toString('latin1'), 'base64').toString('utf8'),
-  ),
+  base64_decode: simpleFilter((value) => {
+    const bytes = decodeBase64(Buffer.from(bytesOf(value)).toString('latin1'));
+    return isUtf8(bytes) ? bytes.toString('utf8') : new Bytes(bytes);
+  }),
   base64_encode: simpleFilter((value) => Buffer.from(bytesOf(value)).toString('base64')),
   check_whitelist_blacklist: defineFilter(
     ['value', 'whitelist', 'blacklist'],

@@ -7,6 +7,7 @@
  * `hostile [times [seed]]` runs the tests of hostile input many times longer, by another seed.
  * `properties [times [seed]]` tries the properties of all tests many times as often, by another seed.
  * `gitfs` fetches 2,000 files in 50 branches, where `npm test` has a tenth of both.
+ * `differential [seed [cases [first]]]` compares answers with those of real Salts (SALT_PYTHON).
  * `packages` builds the Debian package, the tarball and the container image, installs and runs them.
  */
 const [what = '', ...parameters] = process.argv.slice(2);
@@ -44,6 +45,10 @@ const campaigns: Readonly<Record<string, () => Promise<number>>> = {
   gitfs: async () => {
     const { runGitfs } = await import('./long-tests.ts');
     return runGitfs();
+  },
+  differential: async () => {
+    const { runDifferential } = await import('./differential.ts');
+    return runDifferential(parameters, print);
   },
   packages: async () => {
     const { runPackages } = await import('./long-tests.ts');

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { gzipSync } from 'node:zlib';
 import test, { type ExecutionContext } from 'ava';
 import type { ExtensionClient } from '#client';
 import type { StackDetails } from '#guests';
@@ -16,6 +17,7 @@ const info: HandleInfo = {
   isListed: true,
   minions: ['db1', 'db2'],
   members: [],
+  emptyIsSuccess: false,
   stack: 'trove-7',
   registeredAt: 0,
   expiresAt: 1_800_000_000_000,
@@ -409,6 +411,25 @@ test('create prints the user-data as it is, and the number beside it', async (t)
   ]);
 });
 
+test('user-data to merge is unpacked, and refused where it is no text', async (t) => {
+  const directory = temporaryDirectory(t);
+  const { calls, options } = fakeEnrolmentBridge(made);
+  const merge = (file: string) =>
+    runCli(['enroll', 'create', 'web-1', '--project', 'shop', '--merge-user-data', file], options);
+  const packed = path.join(directory, 'packed');
+  await writeFile(packed, gzipSync('#cloud-config\nhostname: ä\n'));
+  t.is((await merge(packed)).code, 0);
+  t.like(calls[0]?.[1], { beside: '#cloud-config\nhostname: ä\n' });
+  for (const bytes of [Buffer.of(0xff, 0xfe, 0x41), gzipSync(Buffer.alloc(300_000, 'a'))]) {
+    const file = path.join(directory, 'odd');
+    await writeFile(file, bytes);
+    const { code, stderr } = await merge(file);
+    t.is(code, 64);
+    t.regex(stderr, /cannot be merged: it is neither text in UTF-8 nor gzip/);
+  }
+  t.is(calls.length, 1);
+});
+
 test('create prints the ticket alone where that is asked for, and everything as JSON', async (t) => {
   const argv = ['enroll', 'create', 'web-1', '--project', 'shop'];
   const { options } = fakeEnrolmentBridge(made);
@@ -472,6 +493,12 @@ const stack: StackDetails = {
   unlisted: ['https://keystone.example.org:5000'],
   registeredAt: 0,
   followed: [{ server: 'server-1', serverId: 'server-1', minion: 'web1', problem: 'answered 503' }],
+  unclaimed: [
+    {
+      ...{ id: 's', alias: 'ready', minion: 'web1', state: 'dead', acceptedAt: 1_700_000_000_000 },
+      reason: 'no handle was registered for it within 600 s',
+    },
+  ],
   deployments: [
     {
       id: 'd',

@@ -1,13 +1,13 @@
 /** The rows of a bridge that two members of a cluster share, over a log in memory. */
 import type { ExecutionContext } from 'ava';
 import { leaseKey } from '#cluster/duties.ts';
+import { Lease } from '#cluster/lease.ts';
 import type { LogStore } from '#cluster/log/log-store.ts';
 import { createSilentLogger, type SharedArea } from '#master';
 import { createSeal } from '#master/auth/session-keys.ts';
 import type { MasterContext } from '#master/context/index.ts';
 import { openSharedArea } from '#master/extensions/state-area.ts';
 import { isWireMap, packLocal, unpackLocal, type WireMap } from '#minion-protocol';
-import { Lease } from '#store';
 import { TestCluster } from '../store-suite/cluster.ts';
 
 /** A member that holds the lease when the test says so. */

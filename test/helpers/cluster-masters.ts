@@ -3,7 +3,6 @@ import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import type { TransactionLog } from '#cluster';
 import { initCluster, joinCluster } from '#cluster';
-import { MemoryLog } from '#cluster/log/memory-log.ts';
 import { type MasterConfig, type MasterOptions, resolveMasterConfig } from '#config';
 import type { Master, MasterExtension } from '#master';
 import {
@@ -14,6 +13,7 @@ import {
   type MinionTransport,
 } from '#minion-protocol';
 import { type CreateMasterOptions, createMaster } from '#server';
+import { MemoryLog } from './memory-log.ts';
 import { directories, writeMasterKeys } from './vector-master.ts';
 import { pem } from './vectors.ts';
 

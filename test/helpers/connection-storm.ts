@@ -3,10 +3,12 @@
  * handshake or of nonsense. Prints how many were measured, and the bytes of memory that stayed. Its
  * arguments are Salt's name of the transport, and how many are measured.
  */
-import type { MasterTransport } from '#minion-protocol';
-import { createTcpListener } from '#minion-protocol/transport/tcp-listener.ts';
-import { createWebsocketListener } from '#minion-protocol/transport/websocket-listener.ts';
-import { createZeromqListener } from '#minion-protocol/transport/zeromq-listener.ts';
+import {
+  createTcpListener,
+  createWebsocketListener,
+  createZeromqListener,
+  type MasterTransport,
+} from '#minion-protocol';
 import { allowedGrowth } from './measured-process.ts';
 import { OPENING, REQUEST, SUBSCRIPTION } from './stream-masters.ts';
 import { HOST, openRaw } from './zeromq-master.ts';

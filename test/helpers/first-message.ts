@@ -1,6 +1,7 @@
 /** Sealing to recorded bytes: the IV of a message comes out of a random block that is encrypted. */
+
 import { createDecipheriv } from 'node:crypto';
-import { type CrypticleKey, parseKeyString } from '#minion-protocol/crypt.ts';
+import { type CrypticleKey, parseKeyString } from '#minion-protocol';
 
 /** A new key, and the random block by which its first message has this IV. */
 export function firstMessageWith(

@@ -4,10 +4,12 @@
  * crowd costs, and whether a genuine request was answered among them. Its argument is Salt's name
  * of the transport.
  */
-import type { MasterTransport } from '#minion-protocol';
-import { createTcpListener } from '#minion-protocol/transport/tcp-listener.ts';
-import { createWebsocketListener } from '#minion-protocol/transport/websocket-listener.ts';
-import { createZeromqListener } from '#minion-protocol/transport/zeromq-listener.ts';
+import {
+  createTcpListener,
+  createWebsocketListener,
+  createZeromqListener,
+  type MasterTransport,
+} from '#minion-protocol';
 import { until } from './deadline.ts';
 import { OPENING, REQUEST } from './stream-masters.ts';
 import { HOST, openRaw, type RawPeer } from './zeromq-master.ts';

@@ -1,6 +1,8 @@
 /** Good requests made bad, reproducibly: outside, and inside the encryption. */
 import {
   type CrypticleKey,
+  emptyWireMap,
+  isWireMap,
   openValue,
   packWire,
   sealValue,
@@ -10,7 +12,6 @@ import {
   wireBytes,
 } from '#minion-protocol';
 import { sealCrypticle } from '#minion-protocol/crypt.ts';
-import { emptyWireMap, isWireMap } from '#minion-protocol/payload.ts';
 import { aesKey, sessionKey, versionOf } from './vector-requests.ts';
 import { base64, cases, type JsonObject, vectorFile } from './vectors.ts';
 

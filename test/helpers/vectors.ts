@@ -8,7 +8,7 @@ import {
   WireExtension,
   type WireMap,
   type WireValue,
-} from '#minion-protocol/payload.ts';
+} from '#minion-protocol';
 
 /** A parsed vector file or a part of it; see test/fixtures/vectors/README.md. */
 export type Json = null | boolean | number | string | Json[] | JsonObject;

@@ -99,11 +99,11 @@ const installs: CommandDefinition = {
           command: [
             'sh',
             '-c',
-            'printf %s "$1$WORD" > /srv/demo/note',
+            'printf %s "$1$WORD$AFTER" > /srv/demo/note',
             'sh',
             { parameter: 'word' },
           ],
-          env: { WORD: { parameter: 'password' } },
+          env: { WORD: { parameter: 'password' }, AFTER: '!' },
           test: '! test -e /srv/demo/note',
         },
       ],
@@ -287,7 +287,10 @@ function everything(origin: string, content: string): object {
         '/etc/init.d/demo': { content: initScript, mode: '000755' },
       },
       commands: {
-        always: { command: 'echo "$SHELL_WORD" >> /srv/ran', env: { SHELL_WORD: `it's "$(id)"` } },
+        always: {
+          command: 'echo "$SHELL_WORD$EMPTY$NUMBER" >> /srv/ran',
+          env: { SHELL_WORD: `it's "$(id)"`, EMPTY: '', NUMBER: 2 },
+        },
         once: { command: ['touch', '/srv/a b'], test: "! test -e '/srv/a b'" },
         never: { command: 'touch /srv/never', test: 'exit 1' },
         register: { command: 'update-rc.d demo defaults', test: '! ls /etc/rc3.d/*demo' },
@@ -366,7 +369,7 @@ for (const program of programs) {
       t.is(found.fetched?.text, 'fetched\n');
       t.is(found.link?.link, 'bytes');
       t.is(await shell('od -An -tx1 /srv/bytes'), ' ff 00 fe');
-      t.is(found.ran?.text, `it's "$(id)"\n`);
+      t.is(found.ran?.text, `it's "$(id)"2\n`);
       t.deepEqual([found['a b']?.text, found.never, found['slot-ran']], ['', undefined, undefined]);
       t.is(found.starts?.text, 'start\n');
 
@@ -398,7 +401,7 @@ for (const program of programs) {
     const params = { password: `it's {{ "$(id)" }}`, word: "a'b" };
     t.like(await install(params), { status: 'succeeded' });
     t.is(await shell('cat /srv/demo/secret'), `it's {{ "$(id)" }} & ;`);
-    t.is(await shell('cat /srv/demo/note'), `a'bit's {{ "$(id)" }}`);
+    t.is(await shell('cat /srv/demo/note'), `a'bit's {{ "$(id)" }}!`);
     t.is(await shell('stat -c "%a %U %G" /srv/demo/secret'), '640 demo demo');
     t.is(await shell('id -Gn demo'), 'demo daemon');
     t.deepEqual(await install(params), { status: 'succeeded', changed: 0 });

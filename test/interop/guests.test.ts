@@ -8,11 +8,13 @@ import test from 'ava';
 import { allow } from '#acl';
 import { type Bridge, createBridge } from '#guests';
 import { isWireMap, type WireValue } from '#minion-protocol';
+import { writeJson } from '#runtime';
 import { blocksRunBy, codeBlocks, linesOf } from '../helpers/markdown.ts';
 import { testWhere } from '../helpers/needs.ts';
 import { Shell } from '../helpers/shell.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { EventLog } from './event-log.ts';
+import { eventually } from './eventually.ts';
 import { Fleet } from './fleet.ts';
 import { MasterHome, type OurMaster } from './our-master.ts';
 import { minionPrograms, steps } from './programs.ts';
@@ -79,6 +81,12 @@ async function run(
   throw new Error(`${tgt} did not return from ${fun}`);
 }
 
+function minionOf(id: string): (typeof fleet.minions)[number] {
+  const minion = fleet.minions.find((it) => it.id === id);
+  if (minion === undefined) throw new Error(`no minion ${id}`);
+  return minion;
+}
+
 /** `salt-call` of a minion, with its configuration. */
 async function saltCallOf(id: string): Promise<string> {
   const index = fleet.ids.indexOf(id);
@@ -100,13 +108,36 @@ step('a reader that starts first has the value when its writer has written it', 
   const [writer = '', reader = ''] = fleet.ids;
   const reading = run(reader, 'sdb.get', ['sdb://saltbridge/db/password']);
   await events.seen('the request of the reader', ({ data }) => data.fun === 'sdb.get');
-  t.is(
-    await run(writer, 'sdb.set', ['sdb://saltbridge/db/password', 'secret-4711']),
-    'secret-4711',
-  );
-  t.is(await reading, 'secret-4711');
+  await minionOf(writer).saltCall('sdb.set', 'sdb://saltbridge/db/password', 'secret-4711');
+  t.is(await reading, '(secret)');
   t.is(await run(writer, 'saltbridge_data.put', ['db/port'], { value: 3306 }), 1);
   t.is(await run(reader, 'saltbridge_data.get', ['db/port']), '3306');
+});
+
+step('no event and no job has a secret value that minions read and write', async (t) => {
+  const [writer = '', reader = ''] = fleet.ids;
+  const fired: unknown[] = [];
+  const subscription = await master.api.events.subscribe();
+  void (async () => {
+    for await (const event of subscription) fired.push(event);
+  })();
+  const { saltCall } = minionOf(reader);
+  for (const call of [
+    ['saltbridge_data.get', 'db/password'],
+    ['saltbridge_data.get', 'key=db/password'],
+    ['sdb.get', 'sdb://saltbridge/db/password'],
+  ] as const) {
+    t.regex(await saltCall.call(minionOf(reader), ...call), /secret-4711/);
+  }
+  t.is(await run(reader, 'saltbridge_data.get', ['db/password']), '(secret)');
+  await minionOf(writer).saltCall('saltbridge_data.put', 'db/password', 'secret-4711');
+  await master.api.events.fire('test/end', {});
+  await eventually('the last event', async () => writeJson(fired as never).includes('test/end'));
+  const jobs = await master.api.jobs.list();
+  const details = await Promise.all(jobs.map(({ jid }) => master.api.jobs.show(jid)));
+  const text = writeJson([fired, details] as never);
+  t.true(text.includes('(secret)'));
+  t.false(text.includes('secret-4711'), 'a secret value is in an event or a job');
 });
 
 step('a writer that does not write ends in a timeout that says who is awaited', async (t) => {

@@ -7,7 +7,6 @@ import { allow } from '#acl';
 import type { TransactionLog } from '#cluster';
 import { initCluster, joinCluster } from '#cluster';
 import { openJetStreamLog } from '#cluster/log/jetstream-log.ts';
-import { MemoryLog } from '#cluster/log/memory-log.ts';
 import {
   type MasterConfig,
   type MasterOptions,
@@ -42,6 +41,7 @@ import { createMaster } from '#server';
 import { type ContentDigest, digestStore, readBackup } from '#store';
 import { always, type Recorder, startRecorder } from '../heat-bridge/signals/recorder.ts';
 import { within } from '../helpers/deadline.ts';
+import { MemoryLog } from '../helpers/memory-log.ts';
 import { hasNatsServer, startNatsServer } from '../helpers/nats-server.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { directories } from '../helpers/vector-master.ts';

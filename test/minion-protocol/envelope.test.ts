@@ -10,6 +10,20 @@ import {
 import test from 'ava';
 import fc from 'fast-check';
 import {
+  cleanKeyText,
+  generateKeyPair,
+  isWireMap,
+  keyFingerprint,
+  type PublicationLoad,
+  packWire,
+  parsePrivateKey,
+  parsePublicKey,
+  unpackWire,
+  type WireMap,
+  type WireValue,
+  wireBytes,
+} from '#minion-protocol';
+import {
   type CrypticleKey,
   generateKeyString,
   openCrypticle,
@@ -21,15 +35,6 @@ import {
 import { encodeRequest } from '#minion-protocol/encode-request.ts';
 import { ProtocolError, protocolErrors } from '#minion-protocol/errors.ts';
 import { HmacKey } from '#minion-protocol/hmac-key.ts';
-import type { PublicationLoad } from '#minion-protocol/loads.ts';
-import {
-  isWireMap,
-  packWire,
-  unpackWire,
-  type WireMap,
-  type WireValue,
-  wireBytes,
-} from '#minion-protocol/payload.ts';
 import { openPublication, publicationEnvelope } from '#minion-protocol/publication.ts';
 import { RandomPool } from '#minion-protocol/random-pool.ts';
 import {
@@ -58,13 +63,6 @@ import {
   rsaVerify,
   type SigningAlgorithm,
 } from '#minion-protocol/rsa.ts';
-import {
-  cleanKeyText,
-  generateKeyPair,
-  keyFingerprint,
-  parsePrivateKey,
-  parsePublicKey,
-} from '#minion-protocol/rsa-keys.ts';
 import { SerialGuard } from '#minion-protocol/serial-guard.ts';
 import { isMinionToken, minionToken, x931Recover, x931Sign } from '#minion-protocol/x931.ts';
 import { tries } from '../helpers/effort.ts';

@@ -1,6 +1,6 @@
 import test from 'ava';
 import fc from 'fast-check';
-import { packLocal, packWire, unpackWire } from '#minion-protocol/payload.ts';
+import { packLocal, packWire, unpackWire } from '#minion-protocol';
 import {
   encodePublicationFrame,
   encodeReplyFrame,

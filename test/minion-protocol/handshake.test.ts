@@ -1,5 +1,21 @@
 import test from 'ava';
-import { type AuthRequest, decideKey, parseAuthRequest } from '#minion-protocol';
+import { decideKey, type KeyDecisionInput, type KeyTransition } from '#master/auth/key-decision.ts';
+import {
+  type AuthRequest,
+  type ClearEnvelope,
+  cleanKeyText,
+  decodeEnvelope,
+  isWireMap,
+  keyFingerprint,
+  packWire,
+  parseAuthRequest,
+  parsePrivateKey,
+  parsePublicKey,
+  unpackWire,
+  type WireMap,
+  type WireValue,
+  wireBytes,
+} from '#minion-protocol';
 import {
   type AuthMaterial,
   aesKeySignature,
@@ -7,28 +23,12 @@ import {
   buildRefusal,
   masterPubkeySignature,
 } from '#minion-protocol/auth-reply.ts';
-import type { KeyDecisionInput, KeyTransition } from '#minion-protocol/master-handshake.ts';
 import {
   createMinionHandshake,
   type HandshakeStep,
   type MinionHandshakeConfig,
 } from '#minion-protocol/minion-handshake.ts';
-import {
-  isWireMap,
-  packWire,
-  unpackWire,
-  type WireMap,
-  type WireValue,
-  wireBytes,
-} from '#minion-protocol/payload.ts';
-import { type ClearEnvelope, decodeEnvelope } from '#minion-protocol/request.ts';
 import { isSigningAlgorithm, rsaDecrypt, rsaEncrypt, rsaVerify } from '#minion-protocol/rsa.ts';
-import {
-  cleanKeyText,
-  keyFingerprint,
-  parsePrivateKey,
-  parsePublicKey,
-} from '#minion-protocol/rsa-keys.ts';
 import { rsaPair } from '../helpers/rsa-keys.ts';
 import {
   base64,

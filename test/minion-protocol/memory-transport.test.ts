@@ -1,5 +1,5 @@
 import test from 'ava';
-import { createMemoryTransport } from '#minion-protocol/transport/memory-transport.ts';
+import { createMemoryTransport } from '#minion-protocol';
 import {
   minionTopic,
   type Peer,

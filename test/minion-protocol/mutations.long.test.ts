@@ -1,14 +1,21 @@
 import test from 'ava';
 import fc from 'fast-check';
+import {
+  checkLoad,
+  decodeEnvelope,
+  isWireMap,
+  ProtocolError,
+  packWire,
+  parseAuthRequest,
+  parseMinionEventLoad,
+  parsePillarLoad,
+  parsePrivateKey,
+  parseReturnLoad,
+  unpackEvent,
+  type WireValue,
+} from '#minion-protocol';
 import { openValue, parseKeyString, sealCrypticle } from '#minion-protocol/crypt.ts';
-import { ProtocolError } from '#minion-protocol/errors.ts';
-import { unpackEvent } from '#minion-protocol/event.ts';
-import { parseMinionEventLoad, parsePillarLoad, parseReturnLoad } from '#minion-protocol/loads.ts';
-import { parseAuthRequest } from '#minion-protocol/master-handshake.ts';
 import { createMinionHandshake } from '#minion-protocol/minion-handshake.ts';
-import { isWireMap, packWire, type WireValue } from '#minion-protocol/payload.ts';
-import { checkLoad, decodeEnvelope } from '#minion-protocol/request.ts';
-import { parsePrivateKey } from '#minion-protocol/rsa-keys.ts';
 import { tries } from '../helpers/effort.ts';
 import { base64, cases, keys, pem, toWireValue, vectorFile } from '../helpers/vectors.ts';
 

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { ProtocolError } from '#minion-protocol/errors.ts';
+import { ProtocolError } from '#minion-protocol';
 import {
   clearLimits,
   isWireMap,

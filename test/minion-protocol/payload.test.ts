@@ -2,16 +2,19 @@ import test from 'ava';
 import fc from 'fast-check';
 import { Packr } from 'msgpackr';
 import {
+  createJidSource,
   encodePackedReply,
   encodeSendReply,
+  formatEventStamp,
   generateKeyString,
+  isJid,
+  jidTime,
+  ProtocolError,
+  packEvent,
   packWire,
   parseKeyString,
+  unpackEvent,
 } from '#minion-protocol';
-import { ProtocolError } from '#minion-protocol/errors.ts';
-import { formatEventStamp, packEvent, unpackEvent } from '#minion-protocol/event.ts';
-import { packFileChunk } from '#minion-protocol/file-chunk.ts';
-import { createJidSource, isJid, jidTime } from '#minion-protocol/jid.ts';
 import {
   type MinionEventLoad,
   type ParsedLoad,
@@ -31,6 +34,7 @@ import {
   type WireValue,
 } from '#minion-protocol/payload.ts';
 import { openSendReply } from '#minion-protocol/reply.ts';
+import { packFileChunk } from '#salt/files/file-chunk.ts';
 import { tries } from '../helpers/effort.ts';
 import {
   base64,

@@ -1,8 +1,8 @@
 /** The ports for relays: who may use them, and whose address each connection has. */
+
 import test, { type ExecutionContext } from 'ava';
-import { encodeProxyHeader } from '#minion-protocol/proxy-header.ts';
+import { encodeProxyHeader, type Peer } from '#minion-protocol';
 import type { RelayPortsOptions } from '#minion-protocol/transport/relayed-connections.ts';
-import type { Peer } from '#minion-protocol/transport/transport.ts';
 import type { ZeromqListenerOptions } from '#minion-protocol/transport/zeromq-listener.ts';
 import { until } from '../helpers/deadline.ts';
 import {

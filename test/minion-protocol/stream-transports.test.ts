@@ -6,10 +6,8 @@ import { copyFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type ConnectionOptions, connect } from 'node:tls';
 import test, { type ExecutionContext } from 'ava';
-import type { TlsOptions } from '#minion-protocol';
-import { unpackWire } from '#minion-protocol/payload.ts';
+import { type TlsOptions, TransportError, unpackWire } from '#minion-protocol';
 import { type TcpEvent, TcpFrameDecoder } from '#minion-protocol/tcp-frames.ts';
-import { TransportError } from '#minion-protocol/transport/transport.ts';
 import { until, within } from '../helpers/deadline.ts';
 import {
   ANSWER,

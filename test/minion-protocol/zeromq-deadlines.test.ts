@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import test, { type ExecutionContext } from 'ava';
 import { Request } from 'zeromq';
+import { dialZeromq } from '#minion-protocol';
 import type { ConnectionLimits } from '#minion-protocol/transport/stream-listener.ts';
-import { dialZeromq } from '#minion-protocol/transport/zeromq-dialer.ts';
 import { until } from '../helpers/deadline.ts';
 import { testWhere } from '../helpers/needs.ts';
 import { connectRaw, HOST, type Master, startMaster } from '../helpers/zeromq-master.ts';

@@ -1,7 +1,5 @@
 import test from 'ava';
-import { TransportError } from '#minion-protocol/transport/transport.ts';
-import { dialZeromq } from '#minion-protocol/transport/zeromq-dialer.ts';
-import { createZeromqListener } from '#minion-protocol/transport/zeromq-listener.ts';
+import { createZeromqListener, dialZeromq, TransportError } from '#minion-protocol';
 import { freePort } from '../../bench/free-port.ts';
 import { until } from '../helpers/deadline.ts';
 import { connectRaw, HOST, openRaw, startMaster } from '../helpers/zeromq-master.ts';

@@ -1,9 +1,7 @@
 import { createHash } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
 import { Dealer, Request, Subscriber, XSubscriber } from 'zeromq';
-import { TransportError } from '#minion-protocol/transport/transport.ts';
-import { dialZeromq } from '#minion-protocol/transport/zeromq-dialer.ts';
-import { createZeromqListener } from '#minion-protocol/transport/zeromq-listener.ts';
+import { createZeromqListener, dialZeromq, TransportError } from '#minion-protocol';
 import { freePort } from '../../bench/free-port.ts';
 import { until, within } from '../helpers/deadline.ts';
 import { connectRaw, HOST, type Master, startMaster } from '../helpers/zeromq-master.ts';

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import test, { type ExecutionContext } from 'ava';
-import { dialZeromq } from '#minion-protocol/transport/zeromq-dialer.ts';
+import { dialZeromq } from '#minion-protocol';
 import { until } from '../helpers/deadline.ts';
 import { effort } from '../helpers/effort.ts';
 import { allowedGrowth } from '../helpers/measured-process.ts';

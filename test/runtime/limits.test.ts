@@ -6,14 +6,25 @@ import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { ConnectionGuard, type GuardedConnection } from '#minion-protocol';
 import {
+  ConcurrencyLimiter,
+  type LimiterClient,
+} from '#minion-protocol/transport/concurrency-limiter.ts';
+import {
   type ConnectionLimits,
   DEFAULT_CONNECTION_LIMITS,
 } from '#minion-protocol/transport/stream-listener.ts';
 import { WriteScheduler } from '#minion-protocol/transport/write-queue.ts';
-import { ConcurrencyLimiter, KeyedSemaphore, MultiMap, Semaphore, SendPool } from '#runtime';
-import { InFlight } from '#runtime/in-flight.ts';
-import { type LimiterClient, Throttle, TokenBuckets } from '#runtime/limits.ts';
-import { inTime, linkSignals } from '#runtime/time-limit.ts';
+import {
+  inTime,
+  KeyedSemaphore,
+  linkSignals,
+  MultiMap,
+  Semaphore,
+  SendPool,
+  Throttle,
+  TokenBuckets,
+} from '#runtime';
+import { InFlight } from '#salt/peers/in-flight.ts';
 
 test('connections of one IPv6 network of 64 bits share their limits, others do not', (t) => {
   const { connect } = guard({ maxNewConnectionsPerAddress: 2 });

@@ -760,7 +760,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'sizes and floods',
     tests: [
       events('events beyond the burst are dropped, counted, and nobody else is affected'),
-      events('an event that is too large is dropped and counted'),
+      events('an event that is too large is trimmed, counted and listed'),
       returns('a return that is too large is counted, and the job says so in its place'),
       'master/requests/vectors.test.ts: grains that are too large are named in the pillar, and no provider sees them',
     ],

@@ -3,10 +3,11 @@ import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { foundLog } from '#cluster/log/founding.ts';
 import { type LogStore, type LogStoreOptions, openLogStore } from '#cluster/log/log-store.ts';
-import { MemoryLog } from '#cluster/log/memory-log.ts';
 import type { Entry, Store } from '#store';
-import { openLmdbTables } from '#store/embedded.ts';
-import { encodeKey, packNumber } from '#store/table-store.ts';
+import { encodeKey } from '#store/key-bytes.ts';
+import { openLmdbTables } from '#store/lmdb-tables.ts';
+import { packNumber } from '#store/row-layout.ts';
+import { MemoryLog } from '../helpers/memory-log.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
 /** What a member is opened with beyond its name. */

@@ -24,8 +24,9 @@ import {
   StoreError,
 } from '#store';
 import { writeBackup } from '#store/backup.ts';
-import { openLmdbTables } from '#store/embedded.ts';
-import { encodeKey, layoutVersion, packNumber } from '#store/table-store.ts';
+import { encodeKey } from '#store/key-bytes.ts';
+import { openLmdbTables } from '#store/lmdb-tables.ts';
+import { layoutVersion, packNumber } from '#store/row-layout.ts';
 import { testWhere } from '../helpers/needs.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 

@@ -19,17 +19,13 @@ import {
   restoreStore,
   type Store,
   StoreError,
-  type StoreUpgrade,
-} from '#store';
-import { GroupCommit, openLmdbTables } from '#store/embedded.ts';
-import {
-  encodeKey,
-  layoutVersion,
-  packNumber,
-  sweepExpired,
   TableStore,
-  unpackNumber,
-} from '#store/table-store.ts';
+} from '#store';
+import { sweepExpired } from '#store/expiry.ts';
+import { GroupCommit } from '#store/group-commit.ts';
+import { encodeKey } from '#store/key-bytes.ts';
+import { openLmdbTables } from '#store/lmdb-tables.ts';
+import { layoutVersion, packNumber, unpackNumber } from '#store/row-layout.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { storeSuite } from '../store-suite/suite.ts';
 
@@ -265,8 +261,8 @@ async function layoutOf(directory: string): Promise<number> {
 
 test('an older store is upgraded once, and the old one is kept as a backup', async (t) => {
   const directory = await storeOfLayout(t, undefined);
-  const upgrades: StoreUpgrade[] = [];
-  const onUpgrade = (upgrade: StoreUpgrade): number => upgrades.push(upgrade);
+  const upgrades: unknown[] = [];
+  const onUpgrade = (upgrade: unknown): number => upgrades.push(upgrade);
   const store = await openEmbeddedStore({ directory, onUpgrade });
   t.truthy(await store.get(['k']));
   await store.close();

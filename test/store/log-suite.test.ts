@@ -1,6 +1,6 @@
 import { foundLog } from '#cluster/log/founding.ts';
 import { openLogStore } from '#cluster/log/log-store.ts';
-import { MemoryLog } from '#cluster/log/memory-log.ts';
+import { MemoryLog } from '../helpers/memory-log.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { storeSuite } from '../store-suite/suite.ts';
 

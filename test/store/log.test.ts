@@ -7,7 +7,7 @@ import type { ReplayPoint } from '#cluster/log/replay.ts';
 import { replayLog } from '#cluster/log/replay.ts';
 import { readViewState } from '#cluster/log/view.ts';
 import { detachFromLog, type Operation, openEmbeddedStore, restoreStore, StoreError } from '#store';
-import { openLmdbTables } from '#store/embedded.ts';
+import { openLmdbTables } from '#store/lmdb-tables.ts';
 import { until } from '../helpers/deadline.ts';
 import { contentOf, type MemberOptions, spoilStore, TestCluster } from '../store-suite/cluster.ts';
 

@@ -15,17 +15,20 @@ export function commandText(command: Command): string {
   return ignoreErrors ? `( ${run} ) || echo "ignored: exit status $?"` : run;
 }
 
-/** The test of a command, in the same directory and environment. */
+/**
+ * The test of a command, in the same directory and environment. If the directory is missing, the test
+ * succeeds, so that the command runs and fails for the same reason.
+ */
 export function testText(command: Command, test: string): string {
-  return inPlace(command, inShell(test));
+  return inPlace(command, inShell(test), '|| exit 0; ');
 }
 
 function inShell(text: string): string {
   return `/bin/sh -c ${quoteForShell(text)}`;
 }
 
-function inPlace({ cwd, env }: Command, text: string): string {
-  const enter = cwd === undefined ? '' : `cd -- ${directoryText(cwd)} && `;
+function inPlace({ cwd, env }: Command, text: string, afterEnter = '&& '): string {
+  const enter = cwd === undefined ? '' : `cd -- ${directoryText(cwd)} ${afterEnter}`;
   if (env === undefined) return `${enter}exec ${text}`;
   // Values come in the environment of this shell, so that they are in no list of processes.
   const variables = Object.keys(env).map((name) => `${name}="$${name}"`);

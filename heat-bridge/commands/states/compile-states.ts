@@ -147,12 +147,14 @@ class Compiler {
 
   #command(command: Command, place: string): void {
     const { name, env = {}, test } = command;
+    // Salt drops all entries of a list in which one has several keys.
+    const variables = Object.entries(env).map(([variable, value]) => ({ [variable]: value }));
     const state = this.#builder.add({
       fun: 'cmd.run',
       args: {
         name: commandText(command),
         shell: '/bin/sh',
-        ...(Object.keys(env).length === 0 ? {} : { env: [{ ...env }] }),
+        ...(variables.length === 0 ? {} : { env: variables }),
         ...(test === undefined ? {} : { onlyif: [testText(command, test)] }),
       },
       label: `${place}: ${name}`,

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { refoundCluster } from '#cluster';
 import { readViewState } from '#cluster/log/view.ts';
 import { storeDirectory } from '#config';
-import { openLmdbTables } from '#store/embedded.ts';
+import { openLmdbTables } from '#store/lmdb-tables.ts';
 import { until } from '../../helpers/deadline.ts';
 import { spoilStore } from '../../store-suite/cluster.ts';
 import type { MemberProcess } from './member-process.ts';

@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
+import { parseServerMetadata } from '#guests/deployments/metadata.ts';
 import { metadataUpdates } from '#guests/deployments/metadata-hooks.ts';
 import type { MinionFunction } from '#minion-protocol';
 import { until } from '../../helpers/deadline.ts';
@@ -80,6 +81,45 @@ test('test_load_main_section: hooks that say too little are none', (t) => {
   ]) {
     t.deepEqual(run([{ 'saltbridge:cfn-hup': { bad }, a: 1 }]), [[]]);
   }
+});
+
+test('blanks around values of a hook have no meaning', (t) => {
+  const hook = { triggers: ' post.add ', path: ` Metadata.'${initKey}' `, action: ' demo.other ' };
+  const [, entry] = metadataUpdates(
+    { 'saltbridge:cfn-hup': { hook }, [initKey]: { config: {} } },
+    [],
+  ).deployments;
+  t.like(entry, { name: 'hook', config: 'demo.other' });
+});
+
+for (const [what, hook, warning] of [
+  ['trigger', { triggers: 'service.restarted' }, /never runs.*"service\.restarted".*post\.add/],
+  [
+    'second trigger',
+    { triggers: 'post.add,service.restarted' },
+    /^\S+: "h": triggers that never run/,
+  ],
+  ['path', { path: 'Other.a' }, /never runs: path "Other\.a"/],
+  ['action', { action: undefined }, /never runs: action/],
+] as const) {
+  test(`a hook with an unknown ${what} is named with the reason`, (t) => {
+    const whole = { triggers: 'post.add', path: 'Metadata.a', action: 'x', ...hook };
+    const { warnings } = metadataUpdates({ 'saltbridge:cfn-hup': { h: whole } }, []);
+    t.is(warnings.length, 1);
+    t.regex(warnings[0] ?? '', warning);
+  });
+}
+
+test('hooks and handles beyond the limit are named', (t) => {
+  const hook = { triggers: 'post.add', path: 'Metadata.a', action: 'x' };
+  const hooks = Object.fromEntries(Array.from({ length: 17 }, (_, at) => [`h${at}`, hook]));
+  const { warnings } = metadataUpdates({ 'saltbridge:cfn-hup': hooks }, []);
+  t.deepEqual(warnings, ['saltbridge:cfn-hup: only the first 16 of 17 hooks run']);
+  const handles = Object.fromEntries(Array.from({ length: 65 }, (_, at) => [`h${at}`, {}]));
+  const parsed = parseServerMetadata({ 'saltbridge:handles': handles });
+  t.deepEqual(parsed.ok && parsed.metadata.warnings, [
+    'saltbridge:handles: only the first 64 of 65 are registered',
+  ]);
 });
 
 test('what the bridge and Heat change in metadata is no change of it', (t) => {

@@ -430,12 +430,26 @@ test('a command has the environment of its metadata alone, and its values are in
   const command = { command: 'echo "$A-$B-$HOME"', env: { A: `it's "a"`, B: 1 }, cwd: '/' };
   const [state] = statesOf(config({ commands: { a: command } }));
   t.false(String(state?.args.name).includes("it's"));
-  const [env] = (state?.args.env ?? []) as NodeJS.ProcessEnv[];
   const { stdout } = spawnSync('/bin/sh', ['-c', String(state?.args.name)], {
-    env: { ...process.env, ...env },
+    env: { ...process.env, ...readEnvironment(state?.args.env) },
   });
   t.is(`${stdout}`, `it's "a"-1-\n`);
 });
+
+test('a test whose directory is missing does not skip its command, which then fails', (t) => {
+  const cwd = path.join(temporaryDirectory(t), 'missing');
+  const commands = { a: { command: 'true', test: 'exit 1', cwd, env: { A: 'a', B: 'b' } } };
+  const [state] = statesOf(config({ commands }));
+  const [onlyif] = (state?.args.onlyif ?? []) as string[];
+  t.is(spawnSync('/bin/sh', ['-c', String(onlyif)]).status, 0);
+  t.not(spawnSync('/bin/sh', ['-c', String(state?.args.name)]).status, 0);
+});
+
+/** The variables as Salt reads them: without any if an entry has several [salt.utils.data]. */
+function readEnvironment(env: unknown): NodeJS.ProcessEnv {
+  const entries = (env ?? []) as NodeJS.ProcessEnv[];
+  return entries.every((it) => Object.keys(it).length === 1) ? Object.assign({}, ...entries) : {};
+}
 
 test('~ in a directory is the home of the user', (t) => {
   const text = commandText({ name: 'a', command: 'pwd', cwd: "~/it's", ignoreErrors: false });

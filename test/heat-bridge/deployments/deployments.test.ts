@@ -292,7 +292,11 @@ test.serial('inline SLS runs only where it is pinned, with its inputs as pillar'
   const { tem, queue } = seen[0]?.kwargs ?? {};
   t.true(queue);
   const encoded = Buffer.from('{"path":"/tmp/x"}').toString('base64');
-  const set = `{%- set pillar = dict(pillar, **('${encoded}' | base64_decode | load_json)) -%}`;
+  const set = [
+    `{%- set saltbridge_inputs = '${encoded}' | base64_decode | load_json -%}`,
+    '{%- set pillar = dict(pillar, **saltbridge_inputs) -%}',
+    '{%- set opts = dict(opts | default({}), **saltbridge_inputs) -%}',
+  ].join('');
   t.is(tem, `${set}\n${sls}`);
 });
 
@@ -564,7 +568,8 @@ test.serial('handles that a server names are registered for its minion', async (
     servers: [{ server: 'server', minion: 'web1', collect }],
   });
   await results(heat, 1);
-  t.deepEqual((await bridge.handles.show('other')).minions, ['db1']);
+  t.deepEqual((await bridge.handles.show('other', { stack: 'other' })).minions, ['db1']);
+  t.deepEqual((await bridge.handles.show('other', { stack: 'stack demo' })).minions, ['web1']);
   const { minions, stack, transport } = await bridge.handles.show('ready');
   t.deepEqual(
     { minions, stack, transport },
@@ -640,7 +645,7 @@ test('a server is the minion of its enrolment where that is of the same project 
   const server = { server: 's', subject, source: { stack: 'r', serverId: 'instance-1' } };
   const registration = { name: 'demo', stack: 'a/b', project: 'p1' };
   const stack = { id: 'r', owner: undefined, subject, registration, registeredAt: 0 };
-  const metadata = { handles: {}, values: {}, deployments: [], digest: '' };
+  const metadata = { handles: {}, warnings: [], values: {}, deployments: [], digest: '' };
   const minionIn = (project: string): string | undefined =>
     minionOfServer(
       stack,

@@ -11,8 +11,10 @@ import {
 import { resolveCall } from '#guests/deployments/deployment-call.ts';
 import type { Deployment } from '#guests/deployments/metadata.ts';
 import { readScriptOutput } from '#guests/script-wrapper.ts';
+import type { CommandDefinition } from '#heat-bridge';
 import { Catalog } from '#heat-bridge/commands/command-catalog.ts';
 import { testWhere } from '../../helpers/needs.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { folderOfPrograms } from './folder-of-programs.ts';
 
 const anything = {
@@ -29,21 +31,36 @@ function resolve(
     entry === none
       ? []
       : [parseCodeEntry('site.code', { description: 'x', group, parameters: anything, ...entry })];
-  const full: Deployment = {
-    id: 'config-1',
-    name: 'deploy-it',
-    group,
-    config: '',
-    action: 'CREATE',
-    inputs: {},
-    outputs: [],
-    signal: { transport: 'NO_SIGNAL' },
-    ...deployment,
-  };
-  return resolveCall(full, { commands: new Catalog([]), code: new CodeCatalog(definitions) });
+  return resolveCall(
+    { ...whole, group, ...deployment },
+    { commands: new Catalog([]), code: new CodeCatalog(definitions) },
+  );
 }
 
 const none = {};
+
+const whole: Deployment = {
+  id: 'config-1',
+  name: 'deploy-it',
+  group: '',
+  config: '',
+  action: 'CREATE',
+  inputs: {},
+  outputs: [],
+  signal: { transport: 'NO_SIGNAL' },
+};
+
+/** A command that takes parameters of its own. */
+function parseDefinition(properties: object): CommandDefinition {
+  return {
+    name: 'site.run',
+    description: 'x',
+    function: 'test.echo',
+    reviewed: 'made for this test alone',
+    parameters: { type: 'object', properties },
+    arguments: Object.fromEntries(Object.keys(properties).map((it) => [it, { parameter: it }])),
+  };
+}
 
 interface Ran {
   readonly status: number | null;
@@ -68,6 +85,7 @@ function run(
   chmodSync(path.join(bin, tool), 0o755);
   const { status, stdout, stderr } = spawnSync('/bin/sh', ['-c', String(code)], {
     env: { PATH: bin },
+    maxBuffer: 8_388_608,
   });
   return { status, stderr: `${stderr}`, ...readScriptOutput(String(code), `${stdout}`) };
 }
@@ -121,7 +139,11 @@ test('ansible runs the playbook on the minion alone, with typed variables', (t) 
   const [...lines] = ran.stdout.split('\n');
   t.deepEqual(lines.slice(0, 5), ['-i', 'localhost,', '-c', 'local', '--extra-vars']);
   t.true(ran.stdout.includes('\n--tags\na\n'));
-  t.true(ran.stdout.includes('{"foo":"x","n":[1,true],"heat_config_id":"config-1"}'));
+  t.true(
+    ran.stdout.includes(
+      '{"deploy_action":"CREATE","foo":"x","n":[1,true],"heat_config_id":"config-1"}',
+    ),
+  );
   t.deepEqual(ran.outputs, { r: 'out' });
 });
 
@@ -283,6 +305,146 @@ for (const [what, entry, message] of catalogs) {
     });
   });
 }
+
+// Inputs of Heat, outputs, and directories of scripts.
+
+/** What Heat says of a deployment besides its inputs. */
+const facts = {
+  action: 'UPDATE',
+  serverId: 'srv-1',
+  resource: { stackPath: 'c1/x', name: 'dep' },
+} as const;
+const showFacts = (prefix = '') =>
+  ['server_id', 'action', 'stack_id', 'resource_name']
+    .map((it) => `"$${prefix}deploy_${it}"`)
+    .join(' ');
+const shownFacts = 'srv-1 UPDATE c1/x dep';
+
+test('a script reads the server, action, stack and resource, declared or not', (t) => {
+  const config = `#!/bin/sh\necho ${showFacts()} "$foo"\n`;
+  for (const declared of [{}, { deploy_action: { type: 'string' } }]) {
+    const parameters = { type: 'object', properties: { foo: {}, ...declared } };
+    const deployment = { group: 'script', config, inputs: { foo: 'x' }, ...facts };
+    const ran = run(t, 'unused', '', deployment, { unsafe: 'i-understand', parameters });
+    t.is(ran.stdout, `${shownFacts} x\n`);
+  }
+});
+
+test('puppet and ansible get the server, action, stack and resource', (t) => {
+  const puppet = { group: 'puppet', config: 'x', ...facts };
+  t.is(run(t, 'puppet', `echo ${showFacts('FACTER_')}`, puppet).stdout, `${shownFacts}\n`);
+  const ansible = { group: 'ansible', config: '- hosts: all\n', ...facts };
+  const vars: unknown = JSON.parse(
+    run(t, 'ansible-playbook', 'cat "$(echo "$6" | tail -c +2)"', ansible).stdout,
+  );
+  t.deepEqual(vars, {
+    ...{ deploy_server_id: 'srv-1', deploy_action: 'UPDATE', deploy_stack_id: 'c1/x' },
+    ...{ deploy_resource_name: 'dep', heat_config_id: 'config-1' },
+  });
+});
+
+test('a command gets the server that it declares a parameter for', (t) => {
+  const definition = parseDefinition({ deploy_server_id: { type: 'string' }, foo: {} });
+  const deployment = { ...whole, ...facts, group: 'saltbridge', config: 'site.run' };
+  const catalogs = { commands: new Catalog([definition]), code: new CodeCatalog([]) };
+  t.like(resolveCall({ ...deployment, inputs: { foo: 'x' } }, catalogs), {
+    call: { params: { deploy_server_id: 'srv-1', foo: 'x' } },
+  });
+});
+
+test('an output is whole up to 950,000 bytes, and one that is cut says so', (t) => {
+  const config = [
+    '#!/bin/sh',
+    'head -c 70003 /dev/zero | tr "\\0" a > "$heat_outputs_path.long"',
+    'head -c 950001 /dev/zero | tr "\\0" b > "$heat_outputs_path.longer"',
+    ': > "$heat_outputs_path.empty"',
+    'printf c > "$heat_outputs_path.with blank and é"',
+  ].join('\n');
+  const outputs = ['long', 'longer', 'empty', 'with blank and é', 'missing', '../x'];
+  const ran = run(t, 'unused', '', { group: 'script', config, outputs });
+  t.true(ran.outputs.long === 'a'.repeat(70_003));
+  t.true(ran.outputs.longer === `${'b'.repeat(950_000)}\n[cut: the first 950000 of 950001 bytes]`);
+  t.is(ran.outputs.empty, '');
+  t.is(ran.outputs['with blank and é'], 'c');
+  t.deepEqual(Object.keys(ran.outputs).sort(), ['empty', 'long', 'longer', 'with blank and é']);
+});
+
+/** Runs a script where the directory of temporary files is a file system of its own. */
+function runWithin(options: string, directory: string): Ran {
+  const config = '#!/bin/sh\necho ran\n';
+  const resolved = resolve({ group: 'script', config });
+  const code = resolved.ok ? String(resolved.call.params.code) : '';
+  const mount = 'mount -t tmpfs -o "$0" t "$1" && TMPDIR="$1" exec /bin/sh -c "$2"';
+  const args = ['-m', '/bin/sh', '-c', mount, options, directory, code];
+  const { status, stdout, stderr } = spawnSync('unshare', args);
+  return { status, stderr: `${stderr}`, ...readScriptOutput(code, `${stdout}`) };
+}
+
+const mayMount = spawnSync('unshare', ['-m', 'true']).status === 0;
+for (const options of ['noexec', 'ro']) {
+  testWhere(mayMount, 'the right to mount')(
+    `a script runs where temporary files are on a file system with ${options}`,
+    (t) => {
+      const ran = runWithin(options, temporaryDirectory(t));
+      t.like(ran, { status: 0, stdout: 'ran\n' }, ran.stderr);
+    },
+  );
+}
+
+// Inline SLS.
+
+function slsOf(deployment: Partial<Deployment>, parameters?: object): string {
+  const entry = { unsafe: 'i-understand', ...(parameters === undefined ? {} : { parameters }) };
+  const resolved = resolve({ group: 'salt', ...deployment }, entry);
+  return resolved.ok ? String(resolved.call.params.tem) : resolved.reason;
+}
+
+test('SLS may be a map, whose expressions of Jinja stay whole', (t) => {
+  const config = {
+    motd: { 'file.managed': [{ name: '/etc/motd' }, { contents: '{{ opts["foo"] }}' }] },
+  };
+  const tem = slsOf({ config, inputs: { foo: 'hi' } });
+  t.true(
+    tem.endsWith(
+      `\n{"motd": {"file.managed": [{"name": "/etc/motd"}, {"contents": '{{ opts["foo"] }}'}]}}`,
+    ),
+    tem,
+  );
+  t.regex(tem, /^\{%- set saltbridge_inputs = '[\w=]+' \| base64_decode \| load_json -%\}/);
+});
+
+test('SLS that reads what Heat says gets it in pillar and opts', (t) => {
+  const tem = slsOf({ config: "a: {test.nop: [{name: {{ opts['deploy_action'] }}}]}", ...facts });
+  const [, encoded = ''] = /'([\w=]+)'/.exec(tem) ?? [];
+  t.like(JSON.parse(Buffer.from(encoded, 'base64').toString()), { deploy_action: 'UPDATE' });
+});
+
+for (const reader of [
+  "salt['config.get']('foo')",
+  'salt.config.get("foo:bar")',
+  "salt['pillar.get']('foo')",
+]) {
+  test(`SLS that would miss its input is refused: ${reader}`, (t) => {
+    const config = `a: {test.nop: [{name: {{ ${reader} }}}]}`;
+    t.regex(
+      slsOf({ config, inputs: { foo: 'hi' } }),
+      /does not read the input foo; use pillar\['foo'\]/,
+    );
+    t.regex(slsOf({ config: config.replace('foo', 'other'), inputs: { foo: 'hi' } }), /^\{%- set/);
+  });
+}
+
+test('inputs of SLS may have names with a dash, and those of scripts may not', (t) => {
+  const parameters = { type: 'object', properties: { 'pkg-redhat': { type: 'string' } } };
+  t.regex(
+    slsOf({ config: 'a: {test.nop: []}', inputs: { 'pkg-redhat': 'httpd' } }, parameters),
+    /^\{%/,
+  );
+  const script = { group: 'script', config: '#!/bin/sh' };
+  t.throws(() => resolve(script, { unsafe: 'i-understand', parameters }), {
+    message: /"pkg-redhat": a parameter is named by letters, digits and _/,
+  });
+});
 
 // Real tools.
 

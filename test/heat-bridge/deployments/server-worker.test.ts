@@ -83,7 +83,7 @@ test('while a minion is away, the same metadata is not worked on again', async (
         looks += 1;
         return looks > 5;
       },
-      registerHandles: async () => {},
+      registerHandles: async () => [],
       resolve: () => {
         resolved += 1;
         return { ok: true, call: { kind: 'command', command: 'demo.go', params: {} } };

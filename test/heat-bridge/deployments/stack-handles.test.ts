@@ -1,13 +1,21 @@
 /** What a stack may signal as its minions, and what it is told of a signal that is not taken. */
-import test from 'ava';
-import { createHandleSignaller } from '#guests/deployments/stack-handles.ts';
+import test, { type ExecutionContext } from 'ava';
+import {
+  createHandleSignaller,
+  handlesOf,
+  registerHandles,
+} from '#guests/deployments/stack-handles.ts';
+import type { RegisteredStack } from '#guests/deployments/stacks.ts';
 import type { HandleInfo } from '#heat-bridge/signals/handles.ts';
 import type { AcceptResult } from '#heat-bridge/signals/outbox.ts';
 import { SignalIntake } from '#heat-bridge/signals/signal-intake.ts';
+import { createSilentLogger } from '#master';
+import { openTestSignals, type SignalsUnderTest } from '../signals/open-signals.ts';
+import { always, recorderFor } from '../signals/recorder.ts';
 
 const handle: HandleInfo = {
   ...{ alias: 'ready', id: 'h', transport: 'TOKEN_SIGNAL', origin: 'http://heat', isListed: true },
-  ...{ minions: ['web1'], members: [], stack: 'stack demo', owner: 'p' },
+  ...{ minions: ['web1'], members: [], emptyIsSuccess: false, stack: 'stack demo', owner: 'p' },
   ...{ registeredAt: 0, expiresAt: 100 },
 };
 const signal = { status: 'SUCCESS', reason: 'r', data: 'd' } as const;
@@ -21,8 +29,14 @@ function signaller(
   const handleFor = (): HandleInfo => found;
   const intake = new SignalIntake({
     ...{ handles: { findFor: handleFor }, outbox: { accept: async () => acceptance } },
-    ...{ held: undefined, admission: { keyOf: () => undefined }, maxBytes: 1000, now: () => 1 },
-    reports: { accepted: () => {}, held: () => {}, refused: () => {} },
+    ...{
+      held: { has: () => false, release: async () => {}, delay: () => {} },
+      admission: { keyOf: () => undefined },
+      maxBytes: 1000,
+      now: () => 1,
+    },
+    ...{ holdsUnregistered: false, returnedArguments: undefined },
+    reports: { accepted: () => {}, held: () => {}, refused: () => {}, unreadable: () => {} },
     ...more,
   });
   const stack = { owner: 'p', registration: { name: 'demo' } };
@@ -50,4 +64,143 @@ test('a signal that is not taken is not delivered: it is tried again where there
     kind: 'final',
     reason: 'the handle ready took no signal: the handle has expired',
   });
+});
+
+interface Place extends SignalsUnderTest {
+  readonly stacks: RegisteredStack[];
+  readonly stack: (name: string, owner?: string) => RegisteredStack;
+  /** As a server of a stack whose metadata names handles. */
+  readonly name: (
+    stack: RegisteredStack,
+    minion: string,
+    handles: Readonly<Record<string, unknown>>,
+  ) => Promise<readonly string[]>;
+  readonly attribute: (path: string) => object;
+  /** Paths and minions of the signals that were delivered, in their order. */
+  readonly sent: (count: number) => Promise<readonly string[]>;
+}
+
+async function place(t: ExecutionContext): Promise<Place> {
+  const service = await recorderFor(t, always(200, 'null'));
+  const signals = await openTestSignals(t, [service.origin]);
+  const stacks: RegisteredStack[] = [];
+  const stack = (name: string, owner?: string): RegisteredStack => {
+    const subject = { kind: 'service', name: 'deployments' } as const;
+    const registeredAt = stacks.length;
+    const one = { id: name, owner, subject, registration: { name }, registeredAt };
+    stacks.push(one);
+    return one;
+  };
+  return {
+    ...signals,
+    stacks,
+    stack,
+    name: (of, minion, handles) =>
+      registerHandles({
+        ...{ stack: of, minion, handles, signals, stacks },
+        log: createSilentLogger(),
+      }),
+    attribute: (path) => ({ endpoint: `${service.origin}/v1/${path}/signal`, token: 'tOken' }),
+    sent: async (count) =>
+      (await service.heard(count)).map((it) => `${it.path} ${JSON.parse(it.body).id}`).sort(),
+  };
+}
+
+test('two stacks of one template have a handle of the same alias each', async (t) => {
+  const { stack, name, attribute, signal, sent } = await place(t);
+  t.deepEqual(await name(stack('one'), 'web1', { ready: attribute('one') }), []);
+  t.deepEqual(await name(stack('two'), 'web2', { ready: attribute('two') }), []);
+  for (const minion of ['web1', 'web2']) await signal(minion, 'heat/ready');
+  t.deepEqual(await sent(2), ['/v1/one/signal web1', '/v1/two/signal web2']);
+});
+
+test('a later stack takes the minion from the handle of an earlier one, and not the other way round', async (t) => {
+  const { stack, name, attribute, signal, sent, handles } = await place(t);
+  const [one, two] = [stack('one'), stack('two')];
+  await name(one, 'web1', { ready: attribute('one') });
+  await name(two, 'web1', { ready: attribute('two') });
+  const [problem] = await name(one, 'web1', { ready: attribute('one') });
+  t.regex(problem ?? '', /^handle not registered: ready: a handle has this alias already/);
+  await signal('web1', 'heat/ready');
+  t.deepEqual(await sent(1), ['/v1/two/signal web1']);
+  t.deepEqual(
+    (await handles.list()).map((it) => it.stack),
+    ['stack two'],
+  );
+});
+
+test('the handle of a stack that was removed gives up its minion', async (t) => {
+  const { stack, stacks, name, attribute, handles } = await place(t);
+  await name(stack('one'), 'web1', { ready: attribute('one') });
+  stacks.length = 0;
+  t.deepEqual(await name(stack('again'), 'web1', { ready: attribute('two') }), []);
+  t.deepEqual(
+    (await handles.list()).map((it) => it.stack),
+    ['stack again'],
+  );
+});
+
+test('neither the handle of an operator nor that of another owner gives up its minion', async (t) => {
+  const { stack, name, attribute, handles } = await place(t);
+  await handles.add({ alias: 'ready', minions: ['web1'], signal: attribute('operator') });
+  t.is((await name(stack('one'), 'web1', { ready: attribute('one') })).length, 1);
+  await name(stack('two', 'p'), 'web2', { ready: attribute('two') });
+  t.is((await name(stack('three', 'q'), 'web2', { ready: attribute('three') })).length, 1);
+});
+
+test('servers of one stack that name different handles under one alias signal their own', async (t) => {
+  const { stack, name, attribute, signal, sent } = await place(t);
+  const one = stack('one');
+  await name(one, 'web1', { ready: attribute('a') });
+  await name(one, 'web2', { ready: attribute('b') });
+  for (const minion of ['web1', 'web2']) await signal(minion, 'heat/ready');
+  t.deepEqual(await sent(2), ['/v1/a/signal web1', '/v1/b/signal web2']);
+});
+
+test('servers of one stack that name the same handle share it', async (t) => {
+  const { stack, name, attribute, handles } = await place(t);
+  const one = stack('one');
+  for (const minion of ['web1', 'web2']) await name(one, minion, { ready: attribute('a') });
+  t.deepEqual(
+    (await handles.list()).map((it) => it.minions),
+    [['web1', 'web2']],
+  );
+});
+
+test('handles that the metadata no longer names are removed, and those of the stack with it', async (t) => {
+  const { stack, name, attribute, handles, ofStacks } = await place(t);
+  const one = stack('one');
+  await name(one, 'web1', { ready: attribute('a'), done: attribute('b') });
+  await name(one, 'web1', { done: attribute('b') });
+  t.deepEqual(
+    (await handles.list()).map((it) => it.alias),
+    ['done'],
+  );
+  await ofStacks.withdraw(handlesOf(one));
+  t.deepEqual(await handles.list(), []);
+});
+
+test('a server names a handle whose events without data count as SUCCESS', async (t) => {
+  const { stack, name, attribute, handles } = await place(t);
+  const named = { signal: attribute('a'), emptyIsSuccess: true };
+  await name(stack('one'), 'web1', { ready: named, other: attribute('b') });
+  t.deepEqual(
+    (await handles.list()).map((it) => [it.alias, it.emptyIsSuccess]),
+    [
+      ['other', false],
+      ['ready', true],
+    ],
+  );
+});
+
+test('signals without a handle are listed for their minions', async (t) => {
+  const { signal, unclaimedOf, handles, attribute } = await place(t);
+  await handles.add({ alias: 'ready', minions: ['web1'], signal: attribute('a') });
+  for (const alias of ['ready', 'reday']) await signal('web1', `heat/${alias}`);
+  await signal('web2', 'heat/reday');
+  const found = await unclaimedOf(new Set(['web1']));
+  t.deepEqual(
+    found.map(({ alias, minion, state }) => [alias, minion, state]),
+    [['reday', 'web1', 'held']],
+  );
 });

@@ -156,6 +156,45 @@ test('what the service passes already stays as it is, of whatever kind', (t) => 
   }
 });
 
+const ours = '#cloud-config\nsalt_minion:\n  conf: { log_level: debug }\n';
+const messageWithOurs = renderMultipart([
+  { type: 'text/plain', name: 'a', content: 'x' },
+  { type: 'text/cloud-config', name: 'b', content: `${ours}# ä: sent as base64\n` },
+]);
+
+for (const [what, beside] of [
+  ['a cloud-config', ours],
+  ['JSON', '#cloud-config\n{"salt_minion": {"conf": {"log_level": "debug"}}}'],
+  ['a template', `## template: jinja\n${ours}{% if v1 %}\nx: 1\n{% endif %}\n`],
+  [
+    'an archive',
+    '#cloud-config-archive\n- type: text/cloud-config\n  content: "salt_minion: {}"\n',
+  ],
+  ['a patch', '#cloud-config-jsonp\n[{"op": "add", "path": "/salt_minion", "value": {}}]'],
+  ['a message', messageWithOurs],
+  [
+    'a message in a message',
+    renderMultipart([{ type: 'text/plain', name: 'c', content: '' }], messageWithOurs),
+  ],
+] as const) {
+  test(`user-data that configures the minion itself is refused: ${what}`, (t) => {
+    t.throws(() => write({ beside }), {
+      code: 'ERR_ENROLL_ARGS',
+      message: /has salt_minion.*config and grains/,
+    });
+  });
+}
+
+test('user-data that only mentions salt_minion is merged, and what is no text is refused', (t) => {
+  const config =
+    '#cloud-config\nwrite_files: [{path: /a, content: "salt_minion: x"}]\n# salt_minion: y\n';
+  for (const beside of [config, '#!/bin/sh\necho salt_minion: x\n']) {
+    t.is(readParts(write({ beside }))[0]?.[1], beside);
+  }
+  t.throws(() => write({ beside: '\x1f\ufffd\b\0' }), { message: /it is not text/ });
+  t.throws(() => write({ beside: config, format: 'none' }), { message: /a ticket alone/ });
+});
+
 test('any content of a part arrives as it was', (t) => {
   const line = fc.oneof(
     fc.string({ maxLength: 80, unit: 'grapheme' }),

@@ -9,8 +9,7 @@ import { parseKeystoneOptions } from '#heat-bridge/openstack/keystone-options.ts
 import { KeystoneTokens, looksLikeKeystoneToken } from '#heat-bridge/openstack/keystone-tokens.ts';
 import { TokenValidator } from '#heat-bridge/openstack/token-validator.ts';
 import { AuthenticationError, readAuditLog } from '#master';
-import { type IdentityToken, readToken } from '#runtime';
-import { createHttpClient } from '#runtime/http-client.ts';
+import { createHttpClient, type IdentityToken, readToken } from '#runtime';
 import { within } from '../../helpers/deadline.ts';
 import { type ApiAnswer, json, type RunningApi, startApi } from '../../helpers/salt-api.ts';
 import { directories } from '../../helpers/vector-master.ts';

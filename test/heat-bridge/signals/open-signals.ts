@@ -1,8 +1,14 @@
 /** Signals over a store in memory, with a short back-off. */
 import type { ExecutionContext } from 'ava';
-import { openSignals } from '#heat-bridge/signals/open-signals.ts';
+import { openSignals, type SignalsModule } from '#heat-bridge/signals/open-signals.ts';
 import type { SignalsApi } from '#heat-bridge/signals/signals-api.ts';
-import { type AuditEntry, createSilentLogger, type KeyLifecycle, type SharedArea } from '#master';
+import {
+  type AuditEntry,
+  createSilentLogger,
+  type Events,
+  type KeyLifecycle,
+  type SharedArea,
+} from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import { createMemoryStore } from '#store';
 
@@ -15,6 +21,8 @@ interface Fired {
 }
 
 export interface SignalsUnderTest extends SignalsApi {
+  readonly ofStacks: SignalsModule['ofStacks'];
+  readonly unclaimedOf: SignalsModule['unclaimedOf'];
   /** As a process that ends. */
   close(): Promise<void>;
   readonly fired: readonly Fired[];
@@ -23,13 +31,15 @@ export interface SignalsUnderTest extends SignalsApi {
   dismiss(minion: string): Promise<void>;
   /** Resolves when so many events of this tag were fired. */
   told(tag: string, count?: number): Promise<readonly Fired[]>;
-  /** As a permitted event of a minion; under a new nonce unless one is named. */
+  /** As a permitted event of a minion, by default one that reports success; under a new nonce unless one is named. */
   signal(
     minion: string,
     tag: string,
     data?: WireValue,
     nonce?: string,
   ): Promise<string | undefined>;
+  /** As an event of a minion without data that Salt's `event.send` fired. */
+  send(minion: string, tag: string, published: WireMap): Promise<string | undefined>;
 }
 
 /** A place for state that outlives the signals on it. */
@@ -58,6 +68,8 @@ export interface TestOptions {
   /** Members of nodegroups, and of projects. Default: none. */
   readonly nodegroups?: Readonly<Record<string, readonly string[]>>;
   readonly projects?: Readonly<Record<string, string>>;
+  /** Where returns are fired. */
+  readonly events?: Pick<Events['bus'], 'subscribe'>;
   /** Default true. */
   readonly isStarted?: boolean;
 }
@@ -73,6 +85,7 @@ export async function openTestSignals(
     nodegroups = {},
     projects = {},
     isStarted = true,
+    events,
   }: TestOptions = {},
 ): Promise<SignalsUnderTest> {
   const audited: AuditEntry[] = [];
@@ -95,6 +108,7 @@ export async function openTestSignals(
       isWithin: ([minion = ''], target) => nodegroups[target.slice(2)]?.includes(minion) === true,
       audit: { append: (entry) => audited.push(entry), digest: async () => '' },
       admission: { keyOf: heldKey },
+      events,
       logger: createSilentLogger(),
       now,
       closing: closing.signal,
@@ -122,6 +136,8 @@ export async function openTestSignals(
   let nonce = 0;
   return {
     ...signals.api,
+    ofStacks: signals.ofStacks,
+    unclaimedOf: (minions) => signals.unclaimedOf(minions),
     close,
     fired,
     audited,
@@ -137,10 +153,17 @@ export async function openTestSignals(
         waiting.add(look);
         look();
       }),
-    signal: async (minion, tag, data, mark) => {
+    send: (minion, tag, published) => {
+      nonce += 1;
+      const request = { mark: `nonce-${nonce}`, place: 0 };
+      const body = { id: minion, data: { __pub_fun: 'event.send', ...published } };
+      const event = { tag, sender: minion, data: {}, body, request, rule: 'r', jid: undefined };
+      return signals.intake.take(event);
+    },
+    signal: async (minion, tag, data = { status: 'SUCCESS' }, mark = undefined) => {
       nonce += 1;
       const request = { mark: mark ?? `nonce-${nonce}`, place: 0 };
-      const body = { id: minion, data: data ?? null };
+      const body = { id: minion, data };
       return signals.intake.take({
         tag,
         sender: minion,

@@ -1,7 +1,7 @@
 /** Rows of transports: what they declare, and what is refused because no row declares it. */
 
 import test from 'ava';
-import type { SecrecyOf } from '#heat-bridge/transports/transport.ts';
+import type { Ask, SecrecyOf } from '#heat-bridge/transports/transport.ts';
 import {
   deliverResult,
   deliverSignal,
@@ -44,3 +44,68 @@ test('a stored destination of an unknown transport is not delivered, and all of 
   t.deepEqual(await deliverResult({ destination } as never), refused);
   t.deepEqual(secretsOf(destination), ['roof', 'a', 'b']);
 });
+
+const tempUrl = 'http://swift/v1/AUTH_p/c/o?temp_url_sig=0123456789abcdef&temp_url_expires=1';
+
+test('every form of a SwiftSignalHandle is the address of its object', (t) => {
+  for (const form of [
+    tempUrl,
+    `curl -i -X PUT '${tempUrl}'`,
+    { endpoint: tempUrl },
+    { endpoint: tempUrl, token: '' },
+    { output_key: 'endpoint', output_value: tempUrl },
+  ]) {
+    t.deepEqual(parseDestination(form), { transport: 'SWIFT_SIGNAL', url: tempUrl });
+  }
+  t.true(secretsOf(parseDestination(tempUrl)).includes('0123456789abcdef'));
+  t.is(parseDestination({ alarm_url: tempUrl }).transport, 'TEMP_URL_SIGNAL');
+});
+
+const policy = 'http://cfn/v1/signal/arn%3Aopenstack%3Aheat%3A%3Ap?Signature=0123456789abcdef';
+
+test('alarm_url of a scaling policy is taken as text, and signal_url is refused with its form', (t) => {
+  for (const form of [policy, { alarm_url: policy }]) {
+    t.deepEqual(parseDestination(form), { transport: 'ALARM_URL', url: policy });
+  }
+  t.true(secretsOf(parseDestination(policy)).includes('0123456789abcdef'));
+  const signalUrl = 'http://heat/v1/p/stacks/s/1/resources/policy/signal';
+  t.throws(() => parseDestination(signalUrl), {
+    message: /use alarm_url of the policy, or an object/,
+  });
+  const withLogin = parseDestination({ ...login, alarm_url: signalUrl });
+  t.is(withLogin.transport, 'HEAT_SIGNAL');
+});
+
+const delivery = {
+  ...{ signalId: 'm1', failures: 0, expiresAt: 0, now: () => 0, tokens: new Map() },
+  record: { id: '1', alias: 'a', minion: 'm1', signal: { status: 'SUCCESS' } },
+} as const;
+
+test('a scaling policy gets no FAILURE, which Heat would take for an alarm', async (t) => {
+  const asked: string[] = [];
+  const ask: Ask = async ({ method, url }) => {
+    asked.push(`${method} ${url}`);
+    return { kind: 'answer', status: 200, headers: {}, body: '' };
+  };
+  const destination = parseDestination(policy);
+  t.like(await deliverSignal({ ...delivery, destination, ask }), { kind: 'delivered' });
+  const record = { ...delivery.record, signal: { status: 'FAILURE' } } as const;
+  t.like(await deliverSignal({ ...delivery, record, destination, ask }), { kind: 'final' });
+  t.deepEqual(asked, [`POST ${policy}`]);
+});
+
+for (const [form, age, expected] of [
+  [tempUrl, 0, 'delivered'],
+  [{ alarm_url: tempUrl }, 0, 'again'],
+  [{ alarm_url: tempUrl }, 5_000, 'delivered'],
+] as const) {
+  test(`an object that holds another signal for ${age} ms is replaced: ${JSON.stringify(form)}`, async (t) => {
+    const at = (ms: number): string => new Date(Date.UTC(2026, 0, 1) + ms).toUTCString();
+    const headers = { etag: '"other"', date: at(age), 'last-modified': at(0) };
+    const ask: Ask = async ({ method }) => ({
+      ...{ kind: 'answer', status: method === 'PUT' ? 201 : 200, headers, body: '' },
+    });
+    const destination = parseDestination(form);
+    t.is((await deliverSignal({ ...delivery, destination, ask })).kind, expected);
+  });
+}

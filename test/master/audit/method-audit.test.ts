@@ -2,8 +2,7 @@
 
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { RemoteError } from '#client';
-import { localConnection } from '#client/connection.ts';
+import { localConnection, RemoteError } from '#client';
 import { callMethod, openMethodStream } from '#client/rpc-client.ts';
 import { resolveMasterConfig } from '#config';
 import { createBridge } from '#guests';

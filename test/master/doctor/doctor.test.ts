@@ -21,8 +21,9 @@ import type { MasterStatus } from '#master';
 import { doctorCodes } from '#server/diagnostics/report.ts';
 import { type DiskRoom, runDoctor, type SystemInfo } from '#server/ops.ts';
 import { openEmbeddedStore } from '#store';
-import { openLmdbTables } from '#store/embedded.ts';
-import { encodeKey, packNumber } from '#store/table-store.ts';
+import { encodeKey } from '#store/key-bytes.ts';
+import { openLmdbTables } from '#store/lmdb-tables.ts';
+import { packNumber } from '#store/row-layout.ts';
 import { rsaPair } from '../../helpers/rsa-keys.ts';
 import { copyOf, runOnce, type Site, start } from './healthy.ts';
 

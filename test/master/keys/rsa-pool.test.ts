@@ -2,7 +2,7 @@ import { createPublicKey, verify } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
 import { RsaPool } from '#master/auth/rsa-pool.ts';
 import type { RsaTask } from '#master/auth/rsa-worker.ts';
-import { parsePrivateKey } from '#minion-protocol/rsa-keys.ts';
+import { parsePrivateKey } from '#minion-protocol';
 import { pem } from '../../helpers/vectors.ts';
 
 const bytes = Buffer.from('what is signed');

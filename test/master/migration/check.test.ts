@@ -702,3 +702,34 @@ schedule:
     report.findings.some(({ name, outcome }) => name === 'renderer' && outcome !== 'refused'),
   );
 });
+
+test('functions that templates of the master cannot call are refused with their places', async (t) => {
+  const root = site(t, {
+    'etc/master': 'file_roots: {base: [ROOT/srv]}\npillar_roots: {base: [ROOT/pillar]}\n',
+    'pillar/a.sls': `{# salt['comment.only']() #}
+x: {{ salt['cmd.run']('id') }}
+y: {{ salt.grains.get('id') }} {{ salt["nosuch.one"]() }}
+z: salt['plain.text']
+`,
+    'pillar/lib/map.jinja': `{% set a = salt.nosuch.two(1) %}\n{%- set b = salt['cmd.run']('id') -%}\n`,
+    'srv/orch.sls': `{% for id in salt['nosuch.three']() %}
+{{ id }}:
+  salt.state:
+    - tgt: {{ salt['pillar.get']('x') }}
+{% endfor %}
+`,
+    'srv/state.sls': "a:\n  cmd.run:\n    - name: {{ salt['nosuch.minion']() }}\n",
+  });
+  const { findings } = await check(root);
+  const calls = findings.filter(({ name }) => name.startsWith("salt['"));
+  t.deepEqual(
+    calls.map(({ name, file, line, outcome }) => [name, path.relative(root, file), line, outcome]),
+    [
+      ["salt['cmd.run']", 'pillar/a.sls', 2, 'refused'],
+      ["salt['nosuch.one']", 'pillar/a.sls', 3, 'refused'],
+      ["salt['nosuch.two']", 'pillar/lib/map.jinja', 1, 'refused'],
+      ["salt['nosuch.three']", 'srv/orch.sls', 1, 'refused'],
+    ],
+  );
+  t.regex(calls[0]?.meaning ?? '', /Also at .*map\.jinja:2\.$/);
+});

@@ -315,7 +315,7 @@ test('the files of minions below a root of files are not there for minions', asy
   t.deepEqual(files, ['state.sls']);
 });
 
-test('pillar_opts puts options into the pillar, and no secret, path or right', async (t) => {
+test('pillar_opts puts options and paths into the pillar, and no secret or right', async (t) => {
   const { master, directory } = await startWithExtPillar(t, extPillarTree, {
     pillarOpts: true,
     failhard: true,
@@ -326,8 +326,11 @@ test('pillar_opts puts options into the pillar, and no secret, path or right', a
   t.like(told, { failhard: true, pillar_opts: true, state_top: 'top.sls', hash_type: 'sha256' });
   const text = JSON.stringify(told);
   t.false(text.includes('planted'));
-  t.false(text.includes(directory));
-  t.false(text.includes('/'));
+  t.deepEqual(told.file_roots, { base: [directory] });
+  t.deepEqual(told.pillar_roots, { base: [path.join(directory, 'pillar')] });
+  for (const name of ['root_dir', 'pki_dir', 'cachedir', 'sock_dir']) {
+    t.is(typeof told[name], 'string', name);
+  }
   const without = await startWithExtPillar(t, extPillarTree);
   t.false(Object.hasOwn(Object(await pillarOf(without.master)), 'master'));
 });

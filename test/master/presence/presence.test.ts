@@ -13,14 +13,14 @@ import {
   createMinion,
   createTcpListener,
   factsOf,
+  isWireMap,
   type MasterTransport,
   minionTopic,
+  openValue,
   packWire,
   sealValue,
   unpackWire,
 } from '#minion-protocol';
-import { openValue } from '#minion-protocol/crypt.ts';
-import { isWireMap } from '#minion-protocol/payload.ts';
 import type { SubscriberInfo } from '#minion-protocol/transport/transport.ts';
 import { createMaster } from '#server';
 import { createMemoryStore } from '#store';

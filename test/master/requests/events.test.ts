@@ -230,9 +230,14 @@ test('no more requests of a minion wait than a number, over however many connect
   t.is((await master.counters())['too-many-waiting'], 400 - answered);
 });
 
-test('an event that is too large is dropped and counted', async (t) => {
+test('an event that is too large is trimmed, counted and listed', async (t) => {
   const master = await startVectorMaster(t, { config: { limits: { eventBytes: 4096 } } });
-  t.deepEqual(await fire(t, master, { data: 'x'.repeat(5000) }), []);
+  const told = await fire(t, master, { data: 'x'.repeat(5000) });
+  const [cut] = told.filter(({ tag }) => !tag.includes('denied'));
+  t.is(cut?.data.data, 'VALUE_TRIMMED');
+  t.is(typeof cut?.data.id, 'string');
+  const [denial] = await master.master.events.denials();
+  t.like(denial, { rule: 'event-bytes' });
   t.is((await master.counters())['event-bytes'], 1);
   t.is((await fire(t, master, { data: 'x'.repeat(2000) })).length, 1);
 });

@@ -1,14 +1,17 @@
 /** Runners that ask minions or keep something, and what is said of those that are not served. */
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync, symlinkSync } from 'node:fs';
+import path from 'node:path';
 import test from 'ava';
 import type { Master } from '#master';
-import type { WireValue } from '#minion-protocol';
+import type { WireMap, WireValue } from '#minion-protocol';
 import { insteadOfRunner, insteadOfWheel, saltRunners, saltWheels } from '#salt/not-served.ts';
 import { askRunners } from '#salt/runners/ask-runners.ts';
 import { CacheBanks } from '#salt/runners/cache-banks.ts';
 import { Queues } from '#salt/runners/queues.ts';
 import { createMemoryStore, type Store } from '#store';
+import { layOut } from '../../helpers/file-tree.ts';
 import { startFleet } from '../../helpers/fleet.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { startVectorMaster } from '../../helpers/vector-master.ts';
 
 async function run(master: Master, fun: string, ...arg: readonly WireValue[]): Promise<unknown> {
@@ -210,11 +213,99 @@ test('queued runners are run for the local interface alone', async (t) => {
   t.is(await run(master, 'cache.fetch', 'bank', 'key'), 'value');
 });
 
+test('salt.cmd calls what templates have, and refuses the rest by name', async (t) => {
+  const { master } = await startVectorMaster(t, { config: { id: 'north_master' } });
+  t.true(await run(master, 'salt.cmd', 'test.ping'));
+  const call = { fun: 'salt.cmd', arg: ['test.arg', 1, 'x'], kwarg: { a: 2 } };
+  t.deepEqual((await master.runners.run(call)).return, { args: [1, 'x'], kwargs: { a: 2 } });
+  t.is(await run(master, 'salt.cmd', 'grains.get', 'id'), 'north_master');
+  const refused = await master.runners.run({ fun: 'salt.cmd', arg: ['cmd.run', 'id'] });
+  t.false(refused.success);
+  t.regex(String(refused.return), /cmd\.run is not served on the master: .*run no commands/);
+});
+
+test('state.event returns so many events that match, as lines', async (t) => {
+  const { master } = await startVectorMaster(t);
+  const waiting = run(master, 'state.event', 'site/*', 2);
+  const quiet = master.runners.run({ fun: 'state.event', kwarg: { count: 1, quiet: true } });
+  for (const [tag, data] of [
+    ['other', {}],
+    ['site/a', { big: 20180828195351562601n }],
+    ['site/b', { x: 1 }],
+  ] as const) {
+    await run(master, 'event.send', tag, data);
+  }
+  const lines = String(await waiting).split('\n');
+  t.is(lines.length, 2);
+  t.regex(lines[0] ?? '', /^site\/a\t\{.*"big":/);
+  t.regex(lines[1] ?? '', /^site\/b\t\{.*"x":1/);
+  t.is((await quiet).return, null);
+  t.regex(String(await run(master, 'state.event')), /saltbridge events follows without end/);
+  const by = { who: { kind: 'user', name: 'fred' }, rule: 'test' } as const;
+  const call = { fun: 'state.event', arg: ['*', 1], by };
+  const refused = await master.runners.run(call);
+  t.regex(String(refused.return), /local interface alone/);
+});
+
+test('jobs.master lists the runners that run', async (t) => {
+  const { master } = await startVectorMaster(t);
+  const { jid } = await master.runners.start({ fun: 'test.sleep', arg: [1], user: 'ann' });
+  const running = await run(master, 'jobs.master');
+  t.true(Array.isArray(running));
+  const [first, second] = Array.isArray(running) ? running : [];
+  t.like(first, { fun: 'runner.test.sleep', jid, user: 'ann', pid: process.pid });
+  t.like(second, { fun: 'runner.jobs.master' });
+});
+
+test('modules for the master are refused by name, and nothing is claimed to be copied', async (t) => {
+  const directory = temporaryDirectory(t);
+  layOut(directory, { '_modules/site.py': '', '_states/own.py': '', 'a.sls': '' });
+  const { master } = await startVectorMaster(t, { config: { fileRoots: { base: [directory] } } });
+  for (const [fun, file] of [
+    ['saltutil.sync_all', /_modules\/site\.py, _states\/own\.py/],
+    ['saltutil.sync_modules', /runs no modules in Python \(_modules\/site\.py\)/],
+    ['saltutil.sync_states', /_states\/own\.py/],
+  ] as const) {
+    const { success, return: value } = await master.runners.run({ fun });
+    t.false(success, fun);
+    t.regex(String(value), file, fun);
+  }
+  t.deepEqual(await run(master, 'saltutil.sync_grains'), []);
+});
+
+test('file_roots.write writes below a root and nowhere else', async (t) => {
+  const directory = temporaryDirectory(t);
+  layOut(directory, { 'root/a.sls': 'old', 'other/b.sls': 'kept', 'root/pki/key': '' });
+  symlinkSync(path.join(directory, 'other'), path.join(directory, 'root/out'));
+  symlinkSync(path.join(directory, 'other/b.sls'), path.join(directory, 'root/link.sls'));
+  const root = path.join(directory, 'root');
+  const { master } = await startVectorMaster(t, {
+    config: { fileRoots: { base: [root] }, cachedir: path.join(root, 'pki') },
+  });
+  const write = async (name: string, kwarg: WireMap = {}): Promise<unknown> => {
+    const call = { fun: 'file_roots.write', arg: ['new', name], kwarg };
+    return (await master.wheel.run(call)).return;
+  };
+  t.is(await write('d/e/new.sls'), `Wrote data to file ${root}/d/e/new.sls`);
+  t.is(readFileSync(path.join(root, 'd/e/new.sls'), 'utf8'), 'new');
+  await write('a.sls');
+  t.is(readFileSync(path.join(root, 'a.sls'), 'utf8'), 'new');
+  for (const name of ['../x.sls', 'out/x.sls', 'out/new/x.sls', 'link.sls', 'minions/x', '.']) {
+    const isHidden = name.startsWith('minions');
+    const refused = String(await write(isHidden ? `pki/${name}` : name));
+    t.true(refused.startsWith('Invalid path') || isHidden, `${name}: ${refused}`);
+  }
+  t.is(readFileSync(path.join(directory, 'other/b.sls'), 'utf8'), 'kept');
+  t.false(existsSync(path.join(directory, 'other/new')));
+  t.regex(String(await write('/x.sls')), /is not relative to the environment base/);
+  t.regex(String(await write('x', { saltenv: 'dev' })), /Named environment dev is not present/);
+  t.regex(String(await write('x', { index: 1 })), /Specified index 1 in environment base/);
+});
+
 test('what is not served says what to use instead', async (t) => {
   const { master } = await startVectorMaster(t);
   for (const [fun, instead] of [
     ['manage.safe_accept', /saltbridge key accept ID --fingerprint/],
-    ['salt.cmd', /run a minion beside it/],
     ['net.find', /network\.interfaces/],
     ['vault.unseal', /ext_pillar/],
   ] as const) {

@@ -1,5 +1,4 @@
-import { StoreError } from './errors.ts';
-import type { Key, Operation, Store } from './store.ts';
+import { type Key, type Operation, type Store, StoreError } from '#store';
 
 /** How a lease is taken. */
 export interface LeaseOptions {

@@ -3,7 +3,7 @@ import {
   type LogHealth,
   LogUnavailableError,
   type TransactionLog,
-} from './transaction-log.ts';
+} from '#cluster/log/transaction-log.ts';
 
 /**
  * What an append or an announcement meets: `lost` is not stored and fails, `unknown` is stored and

@@ -1,7 +1,7 @@
 /** Leases: one holder at a time, and writes of a former holder that change nothing. */
 import test from 'ava';
+import { Lease } from '#cluster/lease.ts';
 import { StoreError } from '#store';
-import { Lease } from '#store/lease.ts';
 import { TestCluster } from '../store-suite/cluster.ts';
 
 const key = ['leases', 'sweep'];

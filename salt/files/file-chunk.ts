@@ -4,7 +4,7 @@
  * {data: bytes, dest: path, [gzip: level]}
  */
 
-import { packWire } from './payload.ts';
+import { packWire } from '#minion-protocol';
 
 /** A part of a file. */
 export interface FileChunk {

@@ -1,0 +1,107 @@
+/**
+ * Removes values that a data space declares `secret` from what minions return. Every call of
+ * `salt-call` sends its arguments and its result to the master, which would fire and store them.
+ */
+
+import { isWireMap, type ReturnLoad, type WireValue } from '#minion-protocol';
+import type { DataSpaces } from './data-spaces.ts';
+import { guestRunners } from './guest-requests.ts';
+import { keyOf, writtenKeys } from './roles.ts';
+
+const redacted = '(secret)';
+
+/** Returns the load of a return without the secret values of the minion's data space. */
+export function redactReturn(
+  spaces: Pick<DataSpaces, 'membershipOf'>,
+  minion: string,
+  load: ReturnLoad,
+): ReturnLoad {
+  const { fun } = load;
+  const isKnown = typeof fun === 'string' && Object.hasOwn(redactions, fun);
+  const redact = isKnown ? redactions[fun] : undefined;
+  const membership = redact && spaces.membershipOf(minion);
+  if (redact === undefined || membership === undefined) return load;
+  const { space, role } = membership;
+  const declared = writtenKeys(space.roles);
+  const { reads = {}, writes = {} } = space.roles[role] ?? {};
+  return redact(load, {
+    isSecret: (key) => declared.get(key)?.secret === true,
+    reads,
+    writesSecrets: Object.keys(writes).some((name) => declared.get(keyOf(role, name))?.secret),
+  });
+}
+
+interface SecretKeys {
+  readonly isSecret: (key: string) => boolean;
+  /** Keys of the values that the role reads, by their attributes. */
+  readonly reads: Readonly<Record<string, string>>;
+  readonly writesSecrets: boolean;
+}
+
+type Redaction = (load: ReturnLoad, keys: SecretKeys) => ReturnLoad;
+
+const redactions: Readonly<Record<string, Redaction>> = {
+  'saltbridge_data.get': redactValue,
+  'saltbridge_data.put': redactArguments,
+  'saltbridge_data.put_attributes': redactArguments,
+  'saltbridge_data.attributes': (load, { isSecret, reads }) =>
+    isWireMap(load.return)
+      ? {
+          ...load,
+          return: mapValues(load.return, (value, name) => {
+            const key = reads[name];
+            return key === undefined || isSecret(key) ? redacted : value;
+          }),
+        }
+      : load,
+  'sdb.get': redactValue,
+  'sdb.get_or_set_hash': redactValue,
+  'sdb.set': (load, keys) => redactArguments(redactValue(load, keys), keys),
+  'publish.runner': (load, keys) => {
+    const [runner] = argumentsOf(load);
+    if (runner === guestRunners.put) return redactArguments(load, keys);
+    if (runner !== guestRunners.get || !isWireMap(load.return)) return load;
+    const { key } = load.return;
+    const isOpen = typeof key === 'string' && !keys.isSecret(key);
+    return isOpen || !('value' in load.return)
+      ? load
+      : { ...load, return: { ...load.return, value: redacted } };
+  },
+};
+
+/** The result is the value of a key that an argument names. */
+function redactValue(load: ReturnLoad, { isSecret }: SecretKeys): ReturnLoad {
+  const isNamed = argumentsOf(load).some((it) => typeof it === 'string' && isSecret(keyIn(it)));
+  // The text of an error holds no value.
+  const hasFailed = load.success === false || Number(load.retcode ?? 0) !== 0;
+  return isNamed && !hasFailed ? { ...load, return: redacted } : load;
+}
+
+/** The first argument names what is written. */
+function redactArguments(load: ReturnLoad, { isSecret, writesSecrets }: SecretKeys): ReturnLoad {
+  const args = argumentsOf(load);
+  const keys = args.flatMap((it) => (typeof it === 'string' && isSecret(keyIn(it)) ? [it] : []));
+  const mayHold = load.fun === 'saltbridge_data.put' || load.fun === 'sdb.set';
+  if (mayHold ? keys.length === 0 : !writesSecrets) return load;
+  const isKept = (it: WireValue): boolean =>
+    (typeof it === 'string' && keys.includes(it)) || it === guestRunners.put;
+  return { ...load, fun_args: args.map((it) => (isKept(it) ? it : redacted)) };
+}
+
+/** The key that an argument names: `ROLE/NAME`, `key=ROLE/NAME` or `sdb://PROFILE/ROLE/NAME`. */
+function keyIn(argument: string): string {
+  return argument.replace(/^(?:key|uri)=/, '').replace(/^sdb:\/\/[^/]*\//, '');
+}
+
+/** Arguments by position and by name. */
+function argumentsOf({ fun_args: args }: ReturnLoad): readonly WireValue[] {
+  if (!Array.isArray(args)) return [];
+  return args.flatMap((it) => (isWireMap(it) && it.__kwarg__ === true ? Object.values(it) : [it]));
+}
+
+function mapValues(
+  map: Readonly<Record<string, WireValue>>,
+  change: (value: WireValue, name: string) => WireValue,
+): Record<string, WireValue> {
+  return Object.fromEntries(Object.entries(map).map(([name, it]) => [name, change(it, name)]));
+}

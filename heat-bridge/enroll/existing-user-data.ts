@@ -1,0 +1,88 @@
+/** User-data of a service that is merged with ours: what cloud-init would make of both together. */
+
+import { parse } from 'yaml';
+import { isPlainMap } from '../commands/command-definition.ts';
+import { BridgeError } from '../errors.ts';
+
+const maxDepth = 8;
+const ownKey = /(?:^|[\s{,])["']?salt_minion["']?\s*:/m;
+
+/**
+ * Refuses user-data that would be lost by the merge: it is not text, or it configures the minion by the
+ * same module of cloud-init as ours, which would replace its settings.
+ * @throws BridgeError ERR_ENROLL_ARGS
+ */
+export function requireMergeable(text: string, format: string): void {
+  if (format === 'none')
+    throw userDataError('a ticket alone has no user-data; leave one of both out');
+  if (text.includes('\0') || text.includes('\ufffd')) {
+    throw userDataError('it is not text; pass gzip as a file to enroll create, or unpack it');
+  }
+  if (hasSaltMinion(text, 0)) {
+    throw userDataError(
+      'its cloud-config has salt_minion, and the minion is configured by ours; move its conf and grains to the fields config and grains of POST /bridge/v1/enrolments',
+    );
+  }
+}
+
+function userDataError(problem: string): BridgeError {
+  return new BridgeError('ERR_ENROLL_ARGS', `user-data to merge: ${problem}`);
+}
+
+/** Whether a part of the user-data is a cloud-config for the module `salt_minion`. */
+function hasSaltMinion(text: string, depth: number): boolean {
+  if (depth > maxDepth) return false;
+  const content = text.replace(/^## template: ?jinja[^\n]*\n/i, '');
+  if (/^(?:content-type|mime-version):/i.test(content)) {
+    return partsOfMessage(content).some((part) => hasSaltMinion(part, depth + 1));
+  }
+  if (content.startsWith('#cloud-config-archive')) {
+    const list = tryParse(content);
+    if (!Array.isArray(list)) return ownKey.test(content);
+    return list.some((it) => {
+      const part: unknown = isPlainMap(it) ? it.content : it;
+      const isConfig = isPlainMap(it) && String(it.type ?? '').includes('cloud-config');
+      return typeof part === 'string' && hasSaltMinion(asConfig(part, isConfig), depth + 1);
+    });
+  }
+  if (!content.startsWith('#cloud-config')) return false;
+  const config = content.startsWith('#cloud-config-jsonp') ? undefined : tryParse(content);
+  // Jinja, or patches: the name is enough.
+  if (!isPlainMap(config)) return ownKey.test(content) || content.includes('/salt_minion');
+  return Object.hasOwn(config, 'salt_minion');
+}
+
+function asConfig(text: string, isConfig: boolean): string {
+  return isConfig && !text.startsWith('#cloud-config') ? `#cloud-config\n${text}` : text;
+}
+
+function tryParse(text: string): unknown {
+  try {
+    return parse(text, { version: '1.1', logLevel: 'silent', uniqueKeys: false });
+  } catch {
+    return undefined;
+  }
+}
+
+/** The parts of a MIME message, decoded; of a single part, that one. */
+function partsOfMessage(message: string): readonly string[] {
+  const [head = '', ...rest] = message.split(/\r?\n\r?\n/);
+  const body = rest.join('\n\n');
+  const headers = head.replace(/\r?\n[ \t]+/g, ' ');
+  const [, boundary] = /boundary="?([^"\r\n;]+)"?/i.exec(headers) ?? [];
+  if (boundary !== undefined) {
+    const between = body.split(`--${boundary}`).slice(1);
+    return between.flatMap((part) => partsOfMessage(part.replace(/^\r?\n/, '')));
+  }
+  const text = decodeBody(body, headers);
+  return [asConfig(text, /content-type:\s*text\/cloud-config(?![\w-])/i.test(headers))];
+}
+
+function decodeBody(body: string, headers: string): string {
+  const [, encoding = ''] = /content-transfer-encoding:\s*([\w-]+)/i.exec(headers) ?? [];
+  if (encoding.toLowerCase() === 'base64') return Buffer.from(body, 'base64').toString('utf8');
+  if (encoding.toLowerCase() !== 'quoted-printable') return body;
+  return body
+    .replace(/=\r?\n/g, '')
+    .replace(/=([0-9A-F]{2})/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
+}

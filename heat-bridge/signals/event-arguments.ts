@@ -1,0 +1,76 @@
+/**
+ * Arguments of Salt's `event.send` behind an event without data. `event.send` drops data that the
+ * minion could not read as YAML, but the job and the return of `salt-call` have its text.
+ */
+
+import type { Events } from '#master';
+import { isWireMap, type WireValue } from '#minion-protocol';
+import { parseJson } from '#runtime';
+import { type ParsedSignal, parseSignal } from './signal.ts';
+
+const fun = 'event.send';
+
+/** Delay after which the return of `salt-call` is no longer waited for, in milliseconds. */
+const maxWaitMs = 5_000;
+
+/** Where the arguments of the call that fired an event are found. */
+export type ArgumentsSource =
+  | { readonly kind: 'job'; readonly args: readonly WireValue[] }
+  | { readonly kind: 'return' };
+
+/**
+ * Returns the source of the arguments, or `undefined` if the event names none.
+ * @param body - the whole event
+ */
+export function argumentsSourceOf(body: WireValue | undefined): ArgumentsSource | undefined {
+  const data = isWireMap(body) ? body.data : undefined;
+  if (!isWireMap(data) || data.__pub_fun !== fun) return undefined;
+  if (Array.isArray(data.__pub_arg)) return { kind: 'job', args: data.__pub_arg };
+  return data.__pub_tgt === 'salt-call' ? { kind: 'return' } : undefined;
+}
+
+/** Reads the signal that the arguments of `event.send` meant. */
+export function signalOfArguments(args: readonly WireValue[], maxBytes: number): ParsedSignal {
+  const data = args
+    .slice(1)
+    .map(dataArgument)
+    .find((it) => it !== undefined);
+  if (typeof data !== 'string') return parseSignal(data, maxBytes);
+  if (data.trim() === '') return parseSignal(undefined, maxBytes);
+  try {
+    return parseSignal(parseJson(data), maxBytes);
+  } catch {
+    return { ok: false, complaint: 'unreadable' };
+  }
+}
+
+/** The value for the parameter `data`, given by position or by name. */
+function dataArgument(arg: WireValue): WireValue | undefined {
+  if (isWireMap(arg)) return arg.__kwarg__ === true ? arg.data : arg;
+  if (typeof arg !== 'string') return arg;
+  const [, name, value] = /^([A-Za-z_]\w*)=(.*)$/s.exec(arg) ?? [];
+  if (name === undefined) return arg;
+  return name === 'data' ? value : undefined;
+}
+
+/** Waits for the arguments in the next return of `event.send` with this tag. */
+export async function awaitReturnedArguments(
+  events: Pick<Events['bus'], 'subscribe'>,
+  { minion, tag, closing }: { minion: string; tag: string; closing: AbortSignal },
+): Promise<readonly WireValue[] | undefined> {
+  const end = `/ret/${minion}`;
+  const signal = AbortSignal.any([closing, AbortSignal.timeout(maxWaitMs)]);
+  const returns = events.subscribe({
+    signal,
+    accepts: (it) => it.startsWith('salt/job/') && it.endsWith(end),
+  });
+  try {
+    for await (const { data } of returns) {
+      const { fun: called, fun_args: args } = data;
+      if (called === fun && Array.isArray(args) && args[0] === tag) return args;
+    }
+  } catch {
+    // The minion returns more than is read: its event has no data then.
+  }
+  return undefined;
+}

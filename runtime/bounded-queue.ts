@@ -1,0 +1,101 @@
+/**
+ * A bounded queue between what happens and whoever reads it with `for await`. Beyond its capacity
+ * it ends with an error instead of growing.
+ */
+export class BoundedQueue<T> implements AsyncIterableIterator<T> {
+  readonly #capacity: number;
+  readonly #overflow: () => Error;
+  #items: T[] = [];
+  #wake: (() => void) | undefined;
+  readonly #onEnd: () => void;
+  #end: 'open' | 'closed' | { readonly error: Error } = 'open';
+
+  /**
+   * @param overflow makes the error that the reader gets when it was too slow
+   * @param onEnd called once, when nothing more is taken
+   */
+  constructor(capacity: number, overflow: () => Error, onEnd: () => void = () => {}) {
+    this.#onEnd = onEnd;
+    this.#capacity = capacity;
+    this.#overflow = overflow;
+  }
+
+  get isOpen(): boolean {
+    return this.#end === 'open';
+  }
+
+  /** Items that wait to be read. */
+  get length(): number {
+    return this.#items.length;
+  }
+
+  /** Adds an item; ends the queue, and forgets what waits, when it is full. */
+  push(item: T): void {
+    if (this.#end !== 'open') return;
+    if (this.#items.length >= this.#capacity) {
+      this.#items = [];
+      this.#end = { error: this.#overflow() };
+      this.#onEnd();
+    } else {
+      this.#items.push(item);
+    }
+    this.#wake?.();
+  }
+
+  /** Ends the queue after what waits in it. */
+  close(): void {
+    if (this.#end === 'open') {
+      this.#end = 'closed';
+      this.#onEnd();
+    }
+    this.#wake?.();
+  }
+
+  async next(): Promise<IteratorResult<T>> {
+    for (;;) {
+      const item = this.#items.shift();
+      if (item !== undefined) return { done: false, value: item };
+      if (this.#end === 'closed') return { done: true, value: undefined };
+      if (this.#end !== 'open') {
+        const { error } = this.#end;
+        this.#end = 'closed';
+        throw error;
+      }
+      await this.#change();
+    }
+  }
+
+  /** All that waits, each time. */
+  async *batches(): AsyncGenerator<readonly T[], void, void> {
+    try {
+      for (;;) {
+        const items = this.#items;
+        if (items.length > 0) {
+          this.#items = [];
+          yield items;
+        } else if (this.#end === 'closed') return;
+        else if (this.#end !== 'open') throw this.#end.error;
+        else await this.#change();
+      }
+    } finally {
+      this.close();
+    }
+  }
+
+  async #change(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+    });
+    this.#wake = undefined;
+  }
+
+  async return(): Promise<IteratorResult<T>> {
+    this.#items = [];
+    this.close();
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.asyncIterator](): AsyncIterableIterator<T> {
+    return this;
+  }
+}

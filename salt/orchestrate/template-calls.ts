@@ -1,0 +1,66 @@
+/** Functions by which templates of orchestrations act on the master and on minions. */
+
+import type { Logger } from 'pino';
+import { type RunRequest, returnerOf } from '#master';
+import type { WireMap } from '#minion-protocol';
+import type { PlainData } from '#template';
+import type { AskedFunctions } from '../render/asked-functions.ts';
+import { isGiven, takesMore, text, textOr } from '../render/function-arguments.ts';
+import { argumentsOf, keywordsOf, masterFunctions, wireOf } from '../render/master-functions.ts';
+import { fromWire, textOf } from '../render/pillar-wire.ts';
+import { type OrchestrationContext, requester } from './orchestration-context.ts';
+import { runRunner, runWheel } from './salt-runner.ts';
+
+/** The functions of one orchestration. They act with the rights of its caller. */
+export function templateCalls(context: OrchestrationContext, log: Logger): AskedFunctions {
+  const place = { step: undefined, saltenv: 'base' };
+  return {
+    ...masterFunctions({
+      runRunner: (call) => runRunner(context, place, call),
+      log: (level, message) => log[level]({ jid: context.jid }, message),
+    }),
+    'saltutil.wheel': async ([name, ...args], kwargs) => {
+      const fun = text(name, 'name');
+      const call = { name: fun, arg: argumentsOf(args), kwarg: wireOf(kwargs) };
+      const { jid, ...result } = await runWheel(context, place, call);
+      const tag = `salt/wheel/${jid}`;
+      return fromWire({ tag, data: { ...result, jid, tag, user: context.user } });
+    },
+    'saltutil.cmd': takesMore(
+      ['tgt', 'fun', 'arg', 'timeout', 'tgt_type', 'ret', 'kwarg', 'subset'],
+      async (given, more) => {
+        for (const name of Object.keys(more)) {
+          throw new TypeError(`the argument ${name} of saltutil.cmd is not served`);
+        }
+        return runOnMinions(context, given);
+      },
+    ),
+  };
+}
+
+/** [salt/modules/saltutil.py _exec] */
+async function runOnMinions(
+  context: OrchestrationContext,
+  given: Readonly<Record<string, PlainData>>,
+): Promise<PlainData> {
+  const { tgt = null, timeout, subset, ret } = given;
+  const request: RunRequest = {
+    tgt: Array.isArray(tgt) ? tgt.map(textOf) : textOf(tgt),
+    tgtType: textOr(given.tgt_type, 'glob'),
+    fun: text(given.fun, 'fun'),
+    arg: argumentsOf(given.arg),
+    kwarg: keywordsOf(given.kwarg),
+    ...requester(context),
+    ...(typeof timeout === 'number' ? { timeoutSeconds: timeout } : {}),
+    ...(typeof subset === 'number' ? { subset } : {}),
+    ...(isGiven(ret) && ret !== '' ? { ret: textOf(ret) } : {}),
+  };
+  const answers: WireMap = Object.create(null);
+  for await (const update of context.jobs.run(request, context.signal)) {
+    if (update.type !== 'return') continue;
+    const { return: value, retcode = 0, jid } = update;
+    answers[returnerOf(update)] = { ret: value, retcode, jid };
+  }
+  context.signal.throwIfAborted();
+  return fromWire(answers);
+}

@@ -1,0 +1,47 @@
+/** Functions of templates that the main thread answers, because they read files or ask the master. */
+
+import { createHash } from 'node:crypto';
+import { packLocal, type WireMap } from '#minion-protocol';
+import type { PlainData, SaltFunction } from '#template';
+import { toWire } from './pillar-wire.ts';
+import { NotAnswered, type PillarTask } from './render-task.ts';
+
+/** Keywords of a call. */
+export type NamedData = Readonly<Record<string, PlainData>>;
+
+/** A function that templates call. The result is data. @throws what ends the rendering, by message */
+export type AskedFunction = (args: readonly PlainData[], kwargs: NamedData) => Promise<PlainData>;
+
+/** Such functions by their names. */
+export type AskedFunctions = Readonly<Record<string, AskedFunction>>;
+
+/**
+ * The functions as a template calls them. A call that was not answered yet interrupts the rendering.
+ * The same call again is another question, because functions may have effects.
+ */
+export function askingFunctions({
+  asked,
+  answers,
+}: Pick<PillarTask, 'asked' | 'answers'>): Readonly<Record<string, SaltFunction>> {
+  const counts = new Map<string, number>();
+  const ask = (fun: string): SaltFunction => {
+    return (args, kwargs) => {
+      const call = markOf(fun, args, kwargs);
+      const count = counts.get(call) ?? 0;
+      counts.set(call, count + 1);
+      const mark = `${call} ${count}`;
+      const answer = answers.get(mark);
+      if (answer === undefined) throw new NotAnswered({ mark, fun, args, kwargs });
+      if ('error' in answer) throw new Error(answer.error);
+      return answer.value;
+    };
+  };
+  return Object.fromEntries(asked.map((fun) => [fun, ask(fun)]));
+}
+
+function markOf(fun: string, args: readonly PlainData[], kwargs: NamedData): string {
+  const named: WireMap = Object.create(null);
+  for (const [name, value] of Object.entries(kwargs)) named[name] = toWire(value);
+  const packed = packLocal([fun, args.map(toWire), named]);
+  return `${fun} ${createHash('sha256').update(packed).digest('base64')}`;
+}

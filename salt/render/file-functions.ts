@@ -1,0 +1,83 @@
+/** Functions of templates that read the files which minions get [salt/modules/{cp,slsutil}.py]. */
+
+import { posix } from 'node:path';
+import type { FileLists } from '#master';
+import type { AskedFunctions } from './asked-functions.ts';
+import { isGiven, takes, text, textOr } from './function-arguments.ts';
+import type { PillarSources } from './pillar-sources.ts';
+import type { SourceFile } from './source-file.ts';
+
+const scheme = 'salt://';
+
+/**
+ * Finds a file by its address below `salt://`.
+ * @throws TypeError for other addresses: nothing else of the machine or the network is read
+ */
+export async function readSaltFile(
+  files: PillarSources,
+  url: string,
+  saltenv: string,
+): Promise<SourceFile | undefined> {
+  if (!url.startsWith(scheme)) {
+    throw new TypeError(`${url} is not read: templates read files below salt:// only`);
+  }
+  const [path = '', query = ''] = url.slice(scheme.length).split('?', 2);
+  return files.read(path, new URLSearchParams(query).get('saltenv') ?? saltenv);
+}
+
+/** @param files those of `file_roots` @param saltenv environment of the template */
+export function fileFunctions(files: PillarSources, saltenv: string): AskedFunctions {
+  const environment = (given: unknown): string => (typeof given === 'string' ? given : 'base');
+  const exists = (has: (lists: FileLists, path: string) => boolean) =>
+    takes(['path', 'saltenv'], async ({ path, saltenv: given }) => {
+      return has(await files.lists(environment(given)), text(path, 'path'));
+    });
+  return {
+    'cp.get_file_str': takes(['path', 'saltenv'], async ({ path, saltenv: given }) => {
+      const env = isGiven(given) ? text(given, 'saltenv') : saltenv;
+      return (await readSaltFile(files, text(path, 'path'), env))?.text ?? false;
+    }),
+    'cp.list_master': takes(['saltenv', 'prefix'], async ({ saltenv: given, prefix }) => {
+      const lists = await files.lists(environment(given));
+      return lists.files.filter((file) => file.startsWith(textOr(prefix, '')));
+    }),
+    'slsutil.file_exists': exists(hasFile),
+    'slsutil.dir_exists': exists(hasDirectory),
+    'slsutil.path_exists': exists(hasPath),
+    'slsutil.findup': takes(
+      ['startpath', 'filenames', 'saltenv'],
+      async ({ startpath, filenames, saltenv: given }) => {
+        const names = (Array.isArray(filenames) ? filenames : [filenames]).map(String);
+        const lists = await files.lists(environment(given));
+        return findUp(lists, textOr(startpath, ''), names);
+      },
+    ),
+  };
+}
+
+function hasFile({ files }: FileLists, path: string): boolean {
+  return files.includes(path);
+}
+
+function hasDirectory({ dirs }: FileLists, path: string): boolean {
+  return dirs.includes(path);
+}
+
+function hasPath(lists: FileLists, path: string): boolean {
+  return hasFile(lists, path) || hasDirectory(lists, path);
+}
+
+/** The nearest of some names, in a directory or in those above it. */
+function findUp(lists: FileLists, start: string, names: readonly string[]): string {
+  let place = start === '' ? '' : posix.normalize(start);
+  if (place !== '' && !hasPath(lists, place)) {
+    throw new TypeError(`Starting path not found in the state tree: ${start}`);
+  }
+  for (;;) {
+    const found = names.map((name) => posix.join(place, name)).find((one) => hasPath(lists, one));
+    if (found !== undefined) return found;
+    if (place === '') throw new TypeError('File pattern(s) not found in path ancestry');
+    const parent = posix.dirname(place);
+    place = parent === '.' ? '' : parent;
+  }
+}

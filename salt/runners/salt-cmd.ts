@@ -1,0 +1,61 @@
+/** The runner `salt.cmd`: functions that templates have, called on the master [salt/runners/salt.py]. */
+
+import { MasterError } from '#master';
+import { type PlainData, toPlain, toPython } from '#template';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { required, text } from '../functions/parameters.ts';
+import type { AskedFunctions } from '../render/asked-functions.ts';
+import { fileFunctions } from '../render/file-functions.ts';
+import { GrainReads, TracedGrains } from '../render/grains.ts';
+import { isPillarMap } from '../render/pillar-data.ts';
+import type { PillarSource } from '../render/pillar-source.ts';
+import type { PillarSources } from '../render/pillar-sources.ts';
+import { fromWire, toWire } from '../render/pillar-wire.ts';
+import { randomFunctions } from '../render/random-functions.ts';
+import { saltFunctions } from '../render/template-functions.ts';
+import { insteadOfFunction } from '../render/unserved-functions.ts';
+
+export interface SaltCmdDeps {
+  /** `id` of the master, which is its only grain. */
+  readonly masterId: string;
+  readonly pillar: PillarSource | undefined;
+  /** Files of `file_roots`. */
+  readonly files: PillarSources | undefined;
+}
+
+export function saltCmdRunner({ masterId: id, pillar: source, files }: SaltCmdDeps): FunctionTable {
+  const pillarOf = async (): Promise<PlainData> => {
+    const request = { id, grains: { id }, saltenv: undefined, pillarenv: undefined };
+    return fromWire((await source?.provide(request))?.pillar ?? {});
+  };
+  return {
+    'salt.cmd': masterFunction({
+      summary:
+        'Calls a function of templates on the master, with its pillar if with_pillar is true.',
+      parameters: { fun: required(text) },
+      takesMore: true,
+      takesRest: true,
+      call: async ({ fun }, _context, { with_pillar: isWithPillar, ...more }, rest) => {
+        const own = isWithPillar === true ? await pillarOf() : new Map();
+        const pillar = isPillarMap(own) ? own : new Map();
+        const setting = { pillar, raisesOnMissing: false, opts: { id, file_client: 'local' } };
+        const asked: AskedFunctions = files === undefined ? {} : fileFunctions(files, 'base');
+        const functions = new Map(
+          Object.entries({
+            ...saltFunctions({ grains: new TracedGrains({ id }, new GrainReads()), setting }),
+            ...randomFunctions(() => {}),
+            ...asked,
+          }),
+        );
+        const found = functions.get(fun);
+        if (found === undefined) {
+          const reason = `${fun} is not served on the master: ${insteadOfFunction(fun)}`;
+          throw new MasterError('ERR_NOT_SERVED', `${reason}; see docs/compatibility.md`);
+        }
+        const named = Object.entries(more).map(([name, value]) => [name, fromWire(value)]);
+        const value = await found(rest.map(fromWire), Object.fromEntries(named));
+        return toWire(toPlain(toPython(value)));
+      },
+    }),
+  };
+}

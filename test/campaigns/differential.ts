@@ -1,0 +1,113 @@
+/** Random input through real Salts and through this master: every difference is a finding. */
+
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { type Case, makeCase } from './differential/cases.ts';
+import { explanationOf } from './differential/explained.ts';
+import { type Answer, Ours } from './differential/ours.ts';
+
+const program = fileURLToPath(new URL('./differential/reference.py', import.meta.url));
+
+/** How many cases Salt has at a time. */
+const ahead = 32;
+
+/** A Python that imports Salt and answers cases in their order. */
+class Reference {
+  readonly name: string;
+  readonly #child: ChildProcessWithoutNullStreams;
+  readonly #answers: AsyncIterator<string>;
+
+  constructor(python: string, directory: string) {
+    this.name = python;
+    mkdirSync(directory);
+    this.#child = spawn(python, [program, directory]);
+    this.#child.stderr.resume();
+    this.#answers = createInterface({ input: this.#child.stdout })[Symbol.asyncIterator]();
+  }
+
+  ask(it: Case): void {
+    this.#child.stdin.write(`${JSON.stringify(it)}\n`);
+  }
+
+  async answer(): Promise<Answer> {
+    const { value, done } = await this.#answers.next();
+    if (done === true) throw new Error(`${this.name} ended before its last answer`);
+    return JSON.parse(value);
+  }
+
+  close(): void {
+    this.#child.kill();
+  }
+}
+
+/**
+ * Compares this master with the Salts that SALT_PYTHON names: programs that run Python with Salt in
+ * its path, separated by commas.
+ * @returns 1 if an answer differs without an explanation
+ */
+export async function runDifferential(
+  [seed = String(Date.now() % 1_000_000), count = '10000', first = '0']: readonly string[],
+  print: (line: string) => void,
+): Promise<number> {
+  const pythons = (process.env.SALT_PYTHON ?? '').split(',').filter((it) => it !== '');
+  if (pythons.length === 0) {
+    print('SALT_PYTHON names no Python that imports Salt');
+    return 2;
+  }
+  print(`differential ${seed} ${count} ${first}`);
+  const directory = mkdtempSync(path.join(tmpdir(), 'sb-differential-'));
+  const references = pythons.map(
+    (python, index) => new Reference(python, path.join(directory, `salt-${index}`)),
+  );
+  const ours = new Ours(path.join(directory, 'ours'));
+  const counts = new Map<string, number>();
+  const add = (name: string): void => void counts.set(name, (counts.get(name) ?? 0) + 1);
+  let findings = 0;
+  try {
+    const start = Number(first);
+    const end = start + Number(count);
+    let asked = start;
+    for (let number = start; number < end; number += 1) {
+      for (; asked < Math.min(end, number + ahead); asked += 1) {
+        const next = makeCase(Number(seed), asked);
+        for (const reference of references) reference.ask(next);
+      }
+      const it = makeCase(Number(seed), number);
+      const mine = await ours.answer(it);
+      for (const reference of references) {
+        const theirs = await reference.answer();
+        const verdict = judge(it, mine, theirs);
+        add(`${it.kind} ${verdict}`);
+        if (verdict !== 'differs') continue;
+        findings += 1;
+        print(JSON.stringify({ number, by: reference.name, ...shown(it), mine, theirs }));
+      }
+    }
+  } finally {
+    for (const reference of references) reference.close();
+    rmSync(directory, { recursive: true, force: true });
+  }
+  for (const [name, total] of [...counts].sort()) print(`${name.padEnd(48)} ${total}`);
+  return findings === 0 ? 0 : 1;
+}
+
+function judge(it: Case, mine: Answer, theirs: Answer): string {
+  if (mine.value !== undefined && mine.value === theirs.value) return 'same value';
+  if (mine.error !== undefined && theirs.error !== undefined) return 'both fail';
+  return explanationOf(it, mine, theirs) ?? 'differs';
+}
+
+/** Leaves out what all cases of a kind share. */
+function shown(it: Case): object {
+  const { kind } = it;
+  if (it.kind === 'target') return { kind, tgt: it.tgt, tgtType: it.tgt_type };
+  if (it.kind === 'pillar') {
+    const { files, options, saltenv, pillarenv } = it;
+    return { kind, files, options, saltenv, pillarenv };
+  }
+  return { kind, text: it.text };
+}

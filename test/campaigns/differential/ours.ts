@@ -1,0 +1,182 @@
+/** This master's answers to the cases of the differential campaign. */
+
+import { mkdirSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import { resolveMasterConfig } from '#config/resolve.ts';
+import { createSilentLogger } from '#master/api/log.ts';
+import { SlowPatternRunner } from '#master/jobs/slow-patterns.ts';
+import { TargetResolver } from '#master/jobs/targets.ts';
+import { factsOf, isWireMap, type WireMap } from '#minion-protocol';
+import { isTargetType } from '#minion-protocol/targeting/target.ts';
+import type { PillarConfig } from '#salt/pillar/own-pillar.ts';
+import { openPillar } from '#salt/pillar/pillar.ts';
+import { Float, renderJinja, TemplateError } from '#template';
+import { Bytes, Dict, Markup, PySet, Tuple } from '#template/python/values.ts';
+import { loadYaml } from '#template/yaml.ts';
+import { layOut } from '../../helpers/file-tree.ts';
+import { toWireValue } from '../../helpers/vectors.ts';
+import type { Case } from './cases.ts';
+
+/** What a case gives: a value in canonical form, or the code of an error. */
+export interface Answer {
+  readonly value?: string;
+  readonly error?: string;
+  readonly message?: string;
+}
+
+/** Returns one text for each value, which tells types apart and ignores the order of keys. */
+function canonical(value: unknown): string {
+  if (value === null) return 'null';
+  if (typeof value === 'boolean' || typeof value === 'bigint') return String(value);
+  if (typeof value === 'number') return Number.isInteger(value) ? String(value) : float(value);
+  if (value instanceof Float) return float(value.value);
+  if (typeof value === 'string') return jsonText(value);
+  if (value instanceof Markup) return jsonText(value.text);
+  if (value instanceof Bytes) return `bytes:${Buffer.from(value.bytes).toString('hex')}`;
+  if (value instanceof Uint8Array) return `bytes:${Buffer.from(value).toString('hex')}`;
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
+  if (value instanceof Tuple) return `[${value.items.map(canonical).join(',')}]`;
+  if (value instanceof PySet || value instanceof Set)
+    return `set:[${[...value.values()].map(canonical).sort(byCodePoint).join(',')}]`;
+  if (value instanceof Dict || value instanceof Map) return pairs([...value.entries()]);
+  if (typeof value === 'object') return pairs(Object.entries(value));
+  return `other:${typeof value}`;
+}
+
+function pairs(entries: readonly (readonly [unknown, unknown])[]): string {
+  const texts = entries.map(([key, inner]) => `${canonical(key)}:${canonical(inner)}`);
+  return `{${texts.sort(byCodePoint).join(',')}}`;
+}
+
+function byCodePoint(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b));
+}
+
+function float(value: number): string {
+  if (Number.isNaN(value)) return 'nan';
+  const bytes = Buffer.alloc(8);
+  bytes.writeDoubleBE(value);
+  return `float:${bytes.toString('hex')}`;
+}
+
+/** Writes a text as Python's json.dumps does: with ASCII alone. */
+function jsonText(text: string): string {
+  const escaped = JSON.stringify(text).replaceAll(
+    /[\u007f-\uffff]/g,
+    (it) => `\\u${it.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+  return escaped.replaceAll('\\u007f', '\u007f');
+}
+
+/** Answers cases; its files lie below a directory. */
+export class Ours {
+  readonly #directory: string;
+  readonly #slowPatterns = new SlowPatternRunner();
+  #trees = 0;
+
+  constructor(directory: string) {
+    this.#directory = directory;
+    mkdirSync(directory, { recursive: true });
+  }
+
+  async answer(it: Case): Promise<Answer> {
+    try {
+      return { value: await this.#answer(it) };
+    } catch (error) {
+      if (error instanceof TemplateError) return { error: error.code, message: error.message };
+      if (!(error instanceof Error)) throw error;
+      const code = 'code' in error ? String(error.code) : error.name;
+      return { error: code, message: error.message };
+    }
+  }
+
+  #answer(it: Case): Promise<string> | string {
+    switch (it.kind) {
+      case 'yaml':
+        return canonical(loadYaml(it.text, { name: 'x.sls' }));
+      case 'template':
+        return canonical(
+          renderJinja(it.text, {
+            name: '<string>',
+            context: { grains: it.grains, pillar: {}, saltenv: 'base', sls: '' },
+            loader: {
+              load: (name) => (Object.hasOwn(it.files, name) ? it.files[name] : undefined),
+            },
+          }),
+        );
+      case 'pillar':
+        return this.#pillar(it);
+      case 'target':
+        return this.#target(it);
+    }
+  }
+
+  async #pillar(it: Extract<Case, { kind: 'pillar' }>): Promise<string> {
+    this.#trees += 1;
+    const place = path.join(this.#directory, `pillar-${this.#trees}`);
+    layOut(place, it.files);
+    const config: PillarConfig = {
+      ...resolveMasterConfig({
+        rootDir: this.#directory,
+        ...optionsOf(it.options),
+        pillarRoots: Object.fromEntries(it.roots.map((root) => [root, [path.join(place, root)]])),
+      }),
+      stateDir: path.join(this.#directory, 'state'),
+    };
+    const pillar = await openPillar(config, { log: createSilentLogger(), now: Date.now });
+    try {
+      const request = { id: 'web1', grains: mapOf({ ...it.grains, id: 'web1' }) };
+      const { pillar: made } = await pillar.provide({
+        ...request,
+        saltenv: it.saltenv ?? undefined,
+        pillarenv: it.pillarenv ?? undefined,
+      });
+      const entries = made instanceof Map ? [...made] : Object.entries(made);
+      const data = new Map(entries.filter(([key]) => key !== '_errors'));
+      const errors = data.size < entries.length;
+      return canonical(data) + (errors ? ' with errors' : '');
+    } finally {
+      await pillar.close();
+      rmSync(place, { recursive: true, force: true });
+    }
+  }
+
+  async #target(it: Extract<Case, { kind: 'target' }>): Promise<string> {
+    const ids = Object.keys(it.minions).sort();
+    const resolver = new TargetResolver({
+      acceptedIds: () => ids,
+      isAccepted: (id) => ids.includes(id),
+      factsOf: (id) => {
+        const facts = it.minions[id] ?? undefined;
+        if (facts === undefined) return { grains: undefined, pillar: undefined };
+        const { grains, pillar } = mapOf(facts);
+        return { grains: factsOf(mapOf(grains)), pillar: factsOf(mapOf(pillar)) };
+      },
+      isDataCached: true,
+      nodegroups: it.nodegroups,
+      slowPatterns: this.#slowPatterns,
+    });
+    if (!isTargetType(it.tgt_type)) throw new TypeError(`not a target type: ${it.tgt_type}`);
+    const { minions, missing } = await resolver.resolve({
+      tgt: it.tgt,
+      tgtType: it.tgt_type,
+    });
+    return canonical({ minions: new Set(minions), missing: new Set(missing) });
+  }
+}
+
+function mapOf(value: unknown): WireMap {
+  const map = toWireValue(JSON.parse(JSON.stringify(value ?? {})));
+  if (!isWireMap(map)) throw new TypeError('not a map');
+  return map;
+}
+
+/** Options of Salt's file under the names of this program. */
+function optionsOf(options: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(options).map(([name, value]) => [
+      name.replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase()),
+      value,
+    ]),
+  );
+}

@@ -1,0 +1,86 @@
+/** Secret values of a data space in what minions return. */
+import test from 'ava';
+import type { Membership } from '#guests/data-spaces/data-spaces.ts';
+import { redactReturn } from '#guests/data-spaces/secret-returns.ts';
+import type { WireValue } from '#minion-protocol';
+
+const roles = {
+  db: { writes: { password: { secret: true }, port: {} } },
+  app: { reads: { 'mysql:password': 'db/password', 'mysql:port': 'db/port' } },
+};
+const spaces = {
+  membershipOf: (minion: string) =>
+    minion in roles ? ({ role: minion, space: { roles } } as unknown as Membership) : undefined,
+};
+
+function redacted(
+  minion: string,
+  fun: string,
+  args: readonly WireValue[],
+  value: WireValue,
+  more: object = {},
+): { readonly args: WireValue | undefined; readonly value: WireValue | undefined } {
+  const load = {
+    id: minion,
+    jid: 'req',
+    fun,
+    fun_args: [...args],
+    return: value,
+    retcode: 0,
+    ...more,
+  };
+  const { fun_args, return: left } = redactReturn(spaces, minion, load);
+  return { args: fun_args, value: left };
+}
+
+for (const [fun, ...args] of [
+  ['saltbridge_data.get', 'db/password'],
+  ['saltbridge_data.get', 'key=db/password', 'timeout=5'],
+  ['saltbridge_data.get', { __kwarg__: true, key: 'db/password' }],
+  ['sdb.get', 'sdb://saltbridge/db/password'],
+  ['sdb.get', 'uri=sdb://saltbridge/db/password'],
+] as const) {
+  test(`the value of ${fun} ${JSON.stringify(args)} is removed`, (t) => {
+    t.is(redacted('app', fun, args, 'x').value, '(secret)');
+  });
+}
+
+test('a value that is not secret stays, and so does that of another function', (t) => {
+  t.is(redacted('app', 'saltbridge_data.get', ['db/port'], '3306').value, '3306');
+  t.is(redacted('app', 'test.echo', ['db/password'], 'db/password').value, 'db/password');
+  t.is(redacted('other', 'saltbridge_data.get', ['db/password'], 'x').value, 'x');
+  const failed = { retcode: 1, success: false };
+  const error = 'db/password is not written yet';
+  t.is(redacted('app', 'saltbridge_data.get', ['db/password'], error, failed).value, error);
+});
+
+test('attributes keep what is not secret', (t) => {
+  const value = { 'mysql:password': 'x', 'mysql:port': '3306' };
+  t.deepEqual(redacted('app', 'saltbridge_data.attributes', [], value).value, {
+    'mysql:password': '(secret)',
+    'mysql:port': '3306',
+  });
+});
+
+test('arguments that write a secret value are removed', (t) => {
+  const put = (...args: WireValue[]) => redacted('db', 'saltbridge_data.put', args, 1).args;
+  t.deepEqual(put('db/password', 'x'), ['db/password', '(secret)']);
+  t.deepEqual(put('db/port', '3306'), ['db/port', '3306']);
+  t.deepEqual(redacted('db', 'sdb.set', ['sdb://saltbridge/db/password', 'x'], 'x'), {
+    args: ['sdb://saltbridge/db/password', '(secret)'],
+    value: '(secret)',
+  });
+  const all = redacted('db', 'saltbridge_data.put_attributes', ['{"password": "x"}'], {});
+  t.deepEqual(all.args, ['(secret)']);
+});
+
+test('the runner that the modules call is looked at too', (t) => {
+  const args = ['saltbridge_data.get', 'arg=[{key: db/password}]'];
+  const answer = { key: 'db/password', value: 'x', version: 1 };
+  t.deepEqual(redacted('app', 'publish.runner', args, answer).value, {
+    ...answer,
+    value: '(secret)',
+  });
+  const put = ['saltbridge_data.put', 'arg=[{key: db/password, value: x}]'];
+  t.deepEqual(redacted('db', 'publish.runner', put, {}).args, ['saltbridge_data.put', '(secret)']);
+});

@@ -1,0 +1,154 @@
+/** Functions that templates of pillar call, with the values that Salt 3007.13 gives, and refusals by name. */
+
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import type { MasterOptions } from '#config';
+import type { Master } from '#master';
+import { type FileTree, layOut } from '../../helpers/file-tree.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { startVectorMaster } from '../../helpers/vector-master.ts';
+
+const tree: FileTree = {
+  'pillar/top.sls': "base:\n  '*': [t]\n",
+  'pillar/p.txt': 'only in pillar\n',
+  'pillar/t.sls': '',
+  'pdev/only.sls': 'a: 1\n',
+  'salt/f.txt': 'in file_roots\n',
+  'salt/d/g.txt': 'g\n',
+  'salt/map.jinja': 'm: {{ grains.id }}\nn: [1.0, {{ x | default("none") }}]\n',
+  'salt/loop.jinja': "{{ salt['slsutil.renderer']('salt://loop.jinja') }}",
+};
+
+interface Started {
+  readonly master: Master;
+  /** The value of an expression in the pillar of m1, or the first error. */
+  readonly evaluate: (expression: string) => Promise<unknown>;
+}
+
+async function start(t: ExecutionContext, config: Partial<MasterOptions> = {}): Promise<Started> {
+  const directory = temporaryDirectory(t);
+  layOut(directory, tree);
+  const below = (name: string): string => path.join(directory, name);
+  const { master } = await startVectorMaster(t, {
+    config: {
+      pillarRoots: { base: [below('pillar')], dev: [below('pdev')] },
+      fileRoots: { base: [below('salt')] },
+      pillarSafeRenderError: false,
+      ...config,
+    },
+  });
+  const evaluate = async (expression: string): Promise<unknown> => {
+    writeFileSync(below('pillar/t.sls'), `r: {{ (${expression}) | json }}\n`);
+    const shown = await master.pillar.show({ minion: 'm1' });
+    const { r, _errors: errors } = JSON.parse(JSON.stringify(shown));
+    return errors === undefined ? r : errors[0];
+  };
+  return { master, evaluate };
+}
+
+/** As Salt 3007.13 renders them in pillar. */
+const asInSalt: readonly (readonly [expression: string, value: unknown])[] = [
+  ["salt['match.filter_by']({'x*': 1, 'm*': 2}, minion_id=grains['id'])", 2],
+  ["salt['match.filter_by']({'x*': 1}, minion_id='y', default='x*')", 1],
+  ["salt['match.filter_by']({'m1': {'a': 1}}, minion_id='m1', merge={'b': 2})", { a: 1, b: 2 }],
+  ["salt['match.search_by']({'a': ['m*', 'm1'], 'b': ['z']}, minion_id='m1')", ['a', 'a']],
+  ["salt['match.ifelse']('z', 1, 'm*', 2, 3, minion_id='m1')", 2],
+  ["salt['pillar.file_exists']('p.txt')", true],
+  ["salt['pillar.file_exists']('only.sls')", true],
+  ["salt['pillar.file_exists']('only.sls', 'base')", false],
+  ["salt['pillar.file_exists']('nope')", false],
+  ["salt['cp.get_file_str']('salt://f.txt')", 'in file_roots\n'],
+  ["salt['cp.get_file_str']('salt://p.txt')", false],
+  ["salt['cp.list_master'](prefix='d')", ['d/g.txt']],
+  ["salt['slsutil.path_exists']('f.txt')", true],
+  ["salt['slsutil.path_exists']('d')", true],
+  ["salt['slsutil.dir_exists']('d')", true],
+  ["salt['slsutil.dir_exists']('f.txt')", false],
+  ["salt['slsutil.file_exists']('p.txt')", false],
+  ["salt['slsutil.findup']('d', 'f.txt')", 'f.txt'],
+  ["salt['slsutil.renderer']('salt://map.jinja', x=2)", { m: 'm1', n: [1, 2] }],
+  ["salt['slsutil.renderer'](string='a: {{ 1 + 1 }}')", { a: 2 }],
+  ["salt['slsutil.renderer'](string='a {{ name }}', name='w', default_renderer='jinja')", 'a w'],
+  ["salt['network.ip_in_subnet']('10.1.2.3', '10.1.0.0/16')", true],
+  ["salt['network.ip_in_subnet']('10.1.2.3', ['10.1.0.0/16'])", false],
+  ["salt['network.ip_in_subnet']('10.1.2.3', '10.1.2.3/16')", false],
+  ["salt['network.ip_in_subnet']('fe80::1', 'fe80::/10')", true],
+  ["salt['grains.fetch']('nope', 'd')", 'd'],
+  ["salt['grains.get']('nope', none)", null],
+  ["salt['grains.equals']('id', 'm1')", true],
+  ["salt['grains.equals']('nope', '')", true],
+  ["salt['grains.item']('id', 'y')", { id: 'm1', y: '' }],
+  ["salt['random.get_str'](5) | length", 5],
+  ["salt['random.get_str'](5, chars='a')", 'aaaaa'],
+  ["salt['test.ping']()", true],
+  ['salt.test.ping()', true],
+  ["salt['test.echo']('x')", 'x'],
+  ["'test.ping' in salt", true],
+  ['salt.cmd is defined', true],
+  ["salt['pillar.get']('a:b', {'x': 1}, merge=True)", { x: 1 }],
+  ["salt['pillar.get']('a', none)", null],
+  ["salt['pillar.fetch']('a', 'd')", 'd'],
+  ["salt['pillar.item']('a', 'b')", { a: '', b: '' }],
+  ["salt['pillar.raw']()", {}],
+  ["salt['pillar.filter_by']({'a': 1, 'default': 2}, 'x')", 2],
+  ["salt['sdb.get']('plain')", 'plain'],
+  ["salt['sdb.get']('sdb://x/y')", 'sdb://x/y'],
+  ["salt['saltutil.runner']('test.arg', arg=[1])", { args: [1], kwargs: {} }],
+  ["salt['log.warning']('seen')", true],
+];
+
+test('functions give templates of pillar what they give under Salt', async (t) => {
+  const { evaluate } = await start(t);
+  for (const [expression, value] of asInSalt) {
+    t.deepEqual(await evaluate(expression), value, expression);
+  }
+});
+
+/** Decided differences, see docs/compatibility.md. */
+const otherThanInSalt: readonly (readonly [expression: string, value: unknown])[] = [
+  ["salt['match.glob']('m*')", true],
+  ["salt['match.filter_by']({'m*': 1, 'default': 2})", 1],
+  ['tplpath', 't.sls'],
+  ["salt['pillar.file_exists']('../salt/f.txt')", false],
+  ["salt['mine.get']('*', 'x')", {}],
+];
+
+test('targets in pillar are about the minion, and no path leaves a root', async (t) => {
+  const { evaluate } = await start(t);
+  for (const [expression, value] of otherThanInSalt) {
+    t.deepEqual(await evaluate(expression), value, expression);
+  }
+});
+
+/** Calls that fail, each with a part of the reason. */
+const refused: readonly (readonly [expression: string, reason: RegExp])[] = [
+  [
+    "salt['cmd.run']('id')",
+    /function cmd.run is not served: .*run no commands.*docs\/compatibility.md/,
+  ],
+  ["salt['nosuch.fun']()", /function nosuch.fun is not served: it is not among/],
+  ["salt['cmd.run']('id') | default('x')", /function cmd.run is not served/],
+  ["salt['environ.get']('HOME')", /environ.get is not served: .*environment of the master/],
+  ["salt['file.file_exists']('/etc/passwd')", /file.file_exists is not served: .*slsutil/],
+  ["salt['http.query']('http://a')", /http.query is not served: .*minion_http/],
+  ["salt['network.in_subnet']('10.0.0.0/8')", /in_subnet is not served: .*ip_in_subnet/],
+  ["salt['cp.get_file_str']('/etc/passwd')", /below salt:\/\/ only/],
+  ["salt['cp.get_file_str']('salt://../pillar/p.txt') == false", /^true$/],
+  ["salt['slsutil.renderer']('salt://loop.jinja')", /beyond 20 levels/],
+  ["salt['slsutil.renderer']('/etc/passwd')", /below salt:\/\/ only/],
+  [
+    "salt['saltutil.runner']('salt.execute', arg=['*', 'cmd.run', 'id'])",
+    /does not call the runner/,
+  ],
+  ["salt['saltutil.cmd']('*', 'cmd.run', ['id'])", /saltutil.cmd is not served/],
+  ["salt['network.ip_in_subnet']('x', '10.0.0.0/8')", /does not appear to be an IPv4 or IPv6/],
+  ["salt['pillar.keys']('a')", /Pillar key not found: a/],
+];
+
+test('what would reach beyond the master is refused by name, with what to do instead', async (t) => {
+  const { evaluate } = await start(t);
+  for (const [expression, reason] of refused) {
+    t.regex(String(await evaluate(expression)), reason, expression);
+  }
+});
