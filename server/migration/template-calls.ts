@@ -1,10 +1,12 @@
 /** Functions that templates of the master call under Salt and that this master does not serve. */
 
+import type { Settings } from '#config';
 import { loadTemplateFunctionNames } from '#salt';
 import type { MigrationFinding } from './finding.ts';
+import { maxFormulaBytes, readStart, rootsOf, walkFiles } from './site-files.ts';
 
 /** A file whose templates the master renders. */
-export interface TemplateFile {
+interface TemplateFile {
   readonly file: string;
   readonly text: string;
 }
@@ -19,17 +21,15 @@ const orchestrationState =
   /^\s*(?:-\s+)?salt\.(?:state|function|runner|wheel|wait_for_event|parallel_runners)\b/m;
 
 /** Whether a file of `file_roots` is an orchestration, which the master renders. */
-export function isOrchestration(text: string): boolean {
+function isOrchestration(text: string): boolean {
   return orchestrationState.test(text);
 }
 
 /** Returns a finding for each function that is called and not served, with its first place. */
-export async function templateCallFindings(
-  files: readonly TemplateFile[],
-): Promise<MigrationFinding[]> {
+export async function templateCallFindings(settings: Settings): Promise<MigrationFinding[]> {
   const served = new Set(await loadTemplateFunctionNames());
   const places = new Map<string, { readonly file: string; readonly line: number }[]>();
-  for (const { file, text } of files) {
+  for (const { file, text } of await masterTemplates(settings)) {
     for (const { fun, line } of callsIn(text)) {
       if (!served.has(fun)) places.set(fun, [...(places.get(fun) ?? []), { file, line }]);
     }
@@ -64,3 +64,21 @@ function callsIn(text: string): { readonly fun: string; readonly line: number }[
     })),
   );
 }
+
+/** Files whose templates may have calls: those of pillar, and orchestrations below `file_roots`. */
+async function masterTemplates(settings: Settings): Promise<TemplateFile[]> {
+  const found: TemplateFile[] = [];
+  for (const option of ['pillar_roots', 'file_roots'] as const) {
+    for (const { directory } of rootsOf(settings, option)) {
+      const { files } = await walkFiles(directory);
+      for (const file of files.filter((name) => templateName.test(name))) {
+        const text = (await readStart(file, maxFormulaBytes)) ?? '';
+        if (option === 'pillar_roots' || isOrchestration(text)) found.push({ file, text });
+      }
+    }
+  }
+  return found;
+}
+
+/** Files that Jinja renders, or that templates import. */
+const templateName = /\.(?:sls|jinja2?|j2|ya?ml|json)$/;
