@@ -3,7 +3,13 @@ import { compileDataSchema } from './data-schema.ts';
 import { PolicyError } from './errors.ts';
 import { indexKeyOf, type RuleIndexKey } from './index-keys.ts';
 import { parseRule, ruleFormProblems } from './parse-rule.ts';
-import type { MinionTest, PolicyEnvironment, PolicySyntax, TextTest } from './policy-syntax.ts';
+import {
+  grainsGiveNoRight,
+  type MinionTest,
+  type PolicyEnvironment,
+  type PolicySyntax,
+  type TextTest,
+} from './policy-syntax.ts';
 import { mustBeNamed } from './powerful-functions.ts';
 import { parseRate } from './rate.ts';
 import type {
@@ -265,6 +271,10 @@ interface CompiledResource {
 interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
   /** What is in the way where a minion is another one. */
   readonly obstacle: string;
+  /** The compound target that names them. */
+  readonly within?: string;
+  /** Whether part of the target goes by grains alone and therefore permits nothing. */
+  readonly restsOnGrains?: boolean;
 }
 
 /** A rule that can be asked. */
@@ -480,15 +490,20 @@ function compileWithin(
   const { within, ...call } = resource;
   const compiled = compileCall(call, effect, world, place);
   if (within === undefined) return compiled;
-  const obstacle = `not all of the target is within ${within}`;
   const test =
     effect === 'deny'
       ? orPatternError(place('within'), () => world.target(within, 'compound'))
       : (orUndefined(() => world.target(within, 'compound')) ?? noMinions);
-  return { ...compiled, among: { ...test, obstacle } };
+  const restsOnGrains = effect === 'allow' && test.restsOnGrains === true;
+  const limit = `not all of the target is within ${within}`;
+  const obstacle = restsOnGrains ? `${limit}; ${grainsGiveNoRight}` : limit;
+  return { ...compiled, among: { ...test, obstacle, within, restsOnGrains } };
 }
 
-const noMinions = { isEntitled: (): boolean => false, mayMean: (): boolean => false };
+const noMinions: Pick<MinionTest, 'isEntitled' | 'mayMean' | 'restsOnGrains'> = {
+  isEntitled: () => false,
+  mayMean: () => false,
+};
 
 /** A target of Salt's options that cannot be read permits nothing, and takes nothing else away. */
 function orUndefined<T>(read: () => T): T | undefined {

@@ -2,6 +2,7 @@ import { type CompiledRule, isSpecificTagGlob, type Request } from './compile-ru
 import { mineGuards, publishGuards } from './guards.ts';
 import { lifecycleSignals, signalGuards } from './own-signals.ts';
 import { emptyPolicy, type Policy } from './policy.ts';
+import { grainsGiveNoRight } from './policy-syntax.ts';
 import { signalLimits } from './reserved-tags.ts';
 import { returnRules } from './return-rules.ts';
 import type { RuleAction } from './rule.ts';
@@ -98,8 +99,10 @@ export function evaluateQuestion(question: Question, policy: Policy): Verdict {
     const rule = firstOf(deny, request, (it) => obstacleTo(it, request, now) === undefined);
     if (rule !== undefined) return { decision: toDecision(rule), used: noRules };
   }
-  if (hasNoTargets(question))
-    return { decision: denied(question, noTargetsObstacle), used: noRules };
+  if (hasNoTargets(question)) {
+    const reason = noTargetsReason(requests, allow, now);
+    return { decision: denied(question, reason), used: noRules };
+  }
   const builtIn = applySignalRules(question, allow.length > 0);
   if (builtIn !== undefined) return { decision: builtIn, used: noRules };
   return applyAllowRules(question, requests, allow, now);
@@ -171,6 +174,17 @@ function hasNoTargets({ action, resource }: Question): boolean {
 
 /** Then nothing says that the subject may do this to anybody. */
 const noTargetsObstacle = 'the target means none of the minions that rules name';
+
+function noTargetsReason(
+  requests: readonly Request[],
+  allow: readonly RuleIndex[],
+  now: number,
+): string {
+  const rules = requests.flatMap((request) => rulesOn(allow, request, now));
+  const isByGrains = rules.some(({ resource }) => resource.among?.restsOnGrains);
+  return isByGrains ? `${noTargetsObstacle}; ${grainsGiveNoRight}` : noTargetsObstacle;
+}
+
 const rateObstacle = 'its rate is used up';
 
 /** What keeps a rule about this subject from applying; `undefined`: nothing. */

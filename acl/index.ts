@@ -21,6 +21,7 @@ export { isLifecycleDecision } from './own-signals.ts';
 export { parseRule } from './parse-rule.ts';
 export { createPolicy, type Policy } from './policy.ts';
 export type { MinionTest, PolicyEnvironment, PolicySyntax } from './policy-syntax.ts';
+export { grainsGiveNoRight } from './policy-syntax.ts';
 export { parseRate } from './rate.ts';
 export { type IntendedCall, type Reach, type ReachQuestion, reachOf } from './reach.ts';
 export { isReservedTag } from './reserved-tags.ts';

@@ -11,7 +11,14 @@ export interface MinionTest {
   readonly claims: (id: string) => boolean;
   /** Or perhaps: for rules that forbid. */
   readonly mayMean: (id: string) => boolean;
+  /** Whether part of the target goes by grains alone and therefore permits nothing. Default false. */
+  readonly restsOnGrains?: boolean;
 }
+
+/** Explanation of a right that is limited to a target by grains. */
+export const grainsGiveNoRight =
+  'grains permit nothing by themselves, because a minion can claim any; ' +
+  'name minions by id, nodegroup or pillar, or add such a condition with "and"';
 
 /** How patterns are read. Each throws a SyntaxError with the reason. */
 export interface PolicySyntax {

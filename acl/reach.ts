@@ -30,6 +30,11 @@ export interface Reach {
   readonly denies: (id: string) => boolean;
   /** Whether a target may ask for the pillar of this minion, which is included. */
   readonly showsPillar: (id: string) => boolean;
+  /**
+   * Whether it includes every minion that this compound target can match. Only the texts of the
+   * rules are compared, so that the answer says nothing of other minions.
+   */
+  readonly covers: (target: string) => boolean;
 }
 
 /** Says whom a subject may do something to. Nothing is used up by it. */
@@ -59,7 +64,15 @@ export function reachOf(question: ReachQuestion, policy: Policy): Reach {
     includes: (id) => isPermitted(id, 'allow') && !denies(id),
     denies,
     showsPillar: (id) => isPermitted(id, 'showing'),
+    covers: (target) =>
+      !isBound &&
+      parts.length > 0 &&
+      parts.every((part) => part.deny.length === 0 && part.allow.some((it) => isOn(it, target))),
   };
+}
+
+function isOn({ resource: { among } }: CompiledRule, target: string): boolean {
+  return among === undefined || among.within === '*' || among.within === target;
 }
 
 function isOnEveryone({ resource }: CompiledRule): boolean {

@@ -1,12 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import {
-  connectExtension,
-  connectLocalMaster,
-  connectMaster,
-  type ExtensionClient,
-  type RemoteMasters,
-} from '#client';
+import { connectExtension, connectMaster, type ExtensionClient, type RemoteMasters } from '#client';
 import { loadMasterConfig, type MasterConfig, resolveMasterConfig } from '#config';
 import type { MasterApi, OfflineKeys } from '#master';
 import type { CommandDefaults } from './command-defaults.ts';
@@ -94,7 +88,7 @@ export function createLocalMaster(environment: NodeJS.ProcessEnv = process.env):
       const remote = remoteMastersOf(environment);
       if (remote !== undefined) return connectElsewhere(() => connectMaster(remote));
       const { socket } = await configOf(directory);
-      return connectLocalMaster({ socketPath: socket });
+      return connectMaster({ socketPath: socket });
     },
     openExtension: async (directory, extension) => {
       const remote = remoteMastersOf(environment);

@@ -1,6 +1,6 @@
 /** The keys, store and cluster of a master on this host, whether the master runs or not. */
 import path from 'node:path';
-import { connectLocalMaster, RemoteError } from '#client';
+import { connectMaster, RemoteError } from '#client';
 import {
   type ClusterReceipt,
   copyMaster,
@@ -30,7 +30,7 @@ import { errorCodeOf } from './errors.ts';
  * @throws KeyError ERR_PKI_DIR, RemoteError when the socket is there but not for us
  */
 export async function openKeys(config: MasterConfig): Promise<OfflineKeys> {
-  const api = connectLocalMaster({ socketPath: config.socket });
+  const api = connectMaster({ socketPath: config.socket });
   try {
     await api.status();
   } catch (error) {
@@ -90,7 +90,7 @@ export function openStore(
     backup: async (target) => {
       const wholePath = path.resolve(target);
       try {
-        return await connectLocalMaster({ socketPath: config.socket }).store.backup(wholePath);
+        return await connectMaster({ socketPath: config.socket }).store.backup(wholePath);
       } catch (error) {
         if (!isMasterNotRunning(error)) throw error;
         return backupOfflineStore(config, wholePath);

@@ -4,18 +4,14 @@ import { randomBytes } from 'node:crypto';
 import type { MasterApi } from '#master';
 import { createJidSource } from '#minion-protocol';
 import {
+  type Connection,
   type LocalMaster,
   localConnection,
   type RemoteMaster,
   remoteConnection,
 } from './connection.ts';
 import { failOverExtension } from './extension-client.ts';
-import {
-  connectLocalMaster,
-  createMasterApi,
-  type ExtensionClient,
-  extensionOver,
-} from './master-client.ts';
+import { createMasterApi, type ExtensionClient, extensionOver } from './master-client.ts';
 import { MasterList, type RemoteMasters } from './master-list.ts';
 import { callerOf } from './rpc-client.ts';
 import { failOverCaller } from './settled-jobs.ts';
@@ -36,8 +32,7 @@ export type MasterClientOptions = LocalMaster | RemoteMaster | RemoteMasters;
  * call: the master's code, or ERR_SOCKET when none can be reached
  */
 export function connectMaster(options: MasterClientOptions): MasterApi {
-  if ('socketPath' in options) return connectLocalMaster(options);
-  if (!('urls' in options)) return createMasterApi(callerOf(remoteConnection(options)));
+  if (!('urls' in options)) return createMasterApi(callerOf(connectionOf(options)));
   const suffix = `c${randomBytes(5).toString('hex')}`;
   return createMasterApi(
     failOverCaller(new MasterList(options), createJidSource(Date.now, suffix)),
@@ -53,7 +48,10 @@ export function connectMaster(options: MasterClientOptions): MasterApi {
  * @throws TypeError as {@link connectMaster}
  */
 export function connectExtension(options: MasterClientOptions, extension: string): ExtensionClient {
-  if ('socketPath' in options) return extensionOver(localConnection(options), extension);
   if ('urls' in options) return failOverExtension(new MasterList(options), extension);
-  return extensionOver(remoteConnection(options), extension);
+  return extensionOver(connectionOf(options), extension);
+}
+
+function connectionOf(options: LocalMaster | RemoteMaster): Connection {
+  return 'socketPath' in options ? localConnection(options) : remoteConnection(options);
 }

@@ -10,13 +10,8 @@ import {
   rpcTable,
   type UserApi,
 } from '#master';
-import { type Connection, type LocalMaster, localConnection } from './connection.ts';
-import { callerOf, callMethod, type MethodCaller, openMethodStream } from './rpc-client.ts';
-
-/** A running master on this host, with the same interface as one in the process. */
-export function connectLocalMaster(master: LocalMaster): MasterApi {
-  return createMasterApi(callerOf(localConnection(master)));
-}
+import type { Connection } from './connection.ts';
+import { callMethod, type MethodCaller, openMethodStream } from './rpc-client.ts';
 
 /** The master's interface over whatever carries its calls. */
 export function createMasterApi(caller: MethodCaller): MasterApi {

@@ -2,7 +2,6 @@ import { type ClusterMember, PkiDir, type SharedStoreOptions } from '#master';
 import { createClusterApi } from './cluster-api.ts';
 import { ClusterJobs } from './cluster-jobs.ts';
 import { openClusterSeal, writeOwnKeys } from './cluster-keys.ts';
-import { ClusterPresence } from './cluster-presence.ts';
 import { Duties, leaseKey } from './duties.ts';
 import type { TransactionLog } from './log/transaction-log.ts';
 import { type OpenCluster, openCluster } from './open-cluster.ts';
@@ -64,7 +63,6 @@ export async function openMember(
     },
     jobs: {
       open: (deps) => new ClusterJobs({ ...deps, cluster }),
-      presence: (here) => new ClusterPresence(cluster, here),
     },
     createApi: (fixed, context) => createClusterApi(cluster, fixed, context),
   };

@@ -145,7 +145,7 @@ export interface ConfigWarning extends OptionOrigin {
     | 'nothing-included'
     /** An option that Salt has and this master does not serve; the message says what to do. */
     | 'not-served'
-    /** Expressions that permit less than in Salt. */
+    /** Expressions and targets that permit less than in Salt. */
     | 'narrowed'
     /** Rights of users that are wider than they seem, mean less than in Salt, or cannot be read. */
     | 'rights'

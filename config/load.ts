@@ -3,6 +3,7 @@ import { ConfigError, type ConfigWarning, type OptionOrigin, proposeName } from 
 import { warnOfExtPillar } from './ext-pillar.ts';
 import { warnOfBackends } from './external-auth.ts';
 import { warnOfFileBackends } from './fileserver-backend.ts';
+import { warnOfGrainRights } from './grain-rights.ts';
 import { loginOptions } from './login-options.ts';
 import { warnOfNarrowed } from './narrowed-patterns.ts';
 import { warnOfNodegroups } from './nodegroup-warnings.ts';
@@ -59,6 +60,7 @@ export async function checkMasterConfig(directory: string): Promise<CheckedConfi
     ...warnOfNarrowed(config, settings),
     ...warnOfNodegroups(config, settings),
     ...warnOfRights(config, settings),
+    ...warnOfGrainRights(config, settings),
     ...warnOfBackends(config, settings),
     ...warnOfReactorTags(config, settings),
     ...warnOfPushedFiles(config, settings),

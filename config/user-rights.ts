@@ -40,7 +40,7 @@ function warning(path: readonly string[], text: string, settings: Settings): Con
 }
 
 /** The place of the nearest key that is there. */
-function originOfRight(
+export function originOfRight(
   [name = '', ...rest]: readonly string[],
   settings: Settings,
 ): OptionOrigin | undefined {

@@ -197,7 +197,12 @@ export interface PillarLoad {
   /** `2` from every release of the range. */
   readonly ver: string | undefined;
   readonly clean_cache: boolean;
+  /** Modules of pillar that the minion names (`pillar.ext`), some of them. */
+  readonly ext: readonly string[];
 }
+
+/** Names of modules that are read of one request. */
+const maxModules = 10;
 
 /** Reads the load of `_pillar`. */
 export function parsePillarLoad(load: WireMap): ParsedLoad<PillarLoad> {
@@ -212,8 +217,14 @@ export function parsePillarLoad(load: WireMap): ParsedLoad<PillarLoad> {
     extra_minion_data: textKeyed(load.extra_minion_data) ?? emptyWireMap(),
     ver: optionalText(load.ver),
     clean_cache: load.clean_cache === true,
+    ext: moduleNames(load.ext),
   };
   return { ok: true, value };
+}
+
+function moduleNames(ext: WireValue | undefined): readonly string[] {
+  const names = Object.keys(textKeyed(ext) ?? {});
+  return names.filter((module) => /^\w{1,64}$/.test(module)).slice(0, maxModules);
 }
 
 /** A map with its text keys only: no grain or pillar key that can be asked for is anything else. */

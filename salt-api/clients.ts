@@ -1,6 +1,6 @@
 /** The clients of Salt's API (`local`, `runner`, `wheel` …): a closed table [THREATS A-06]. */
 
-import type { WireValue } from '#minion-protocol';
+import type { WireMap, WireValue } from '#minion-protocol';
 import type { ApiContext, Caller } from './context.ts';
 import { SaltApiError } from './errors.ts';
 import { runRunner, runWheel, startRunner, startWheel } from './function-clients.ts';
@@ -12,6 +12,7 @@ type RunClient = (
   low: Lowstate,
   context: ApiContext,
   signal: AbortSignal,
+  warnings: Set<string>,
 ) => Promise<readonly WireValue[]>;
 
 const asList =
@@ -19,12 +20,28 @@ const asList =
   async (...parameters) => [await run(...parameters)];
 
 const clients: ReadonlyMap<string, RunClient> = new Map<string, RunClient>([
-  ['local', asList(({ user }, low, { bodies }, signal) => runLocal({ user, bodies }, low, signal))],
-  ['local_async', asList(({ user }, low, { bodies }) => startLocal({ user, bodies }, low))],
-  ['local_batch', ({ user }, low, { bodies }, signal) => runBatch({ user, bodies }, low, signal)],
+  [
+    'local',
+    asList(({ user }, low, { bodies }, signal, warnings) =>
+      runLocal({ user, bodies, warnings }, low, signal),
+    ),
+  ],
+  [
+    'local_async',
+    asList(({ user }, low, { bodies }, _signal, warnings) =>
+      startLocal({ user, bodies, warnings }, low),
+    ),
+  ],
+  [
+    'local_batch',
+    ({ user }, low, { bodies }, signal, warnings) =>
+      runBatch({ user, bodies, warnings }, low, signal),
+  ],
   [
     'local_subset',
-    asList(({ user }, low, { bodies }, signal) => runSubset({ user, bodies }, low, signal)),
+    asList(({ user }, low, { bodies }, signal, warnings) =>
+      runSubset({ user, bodies, warnings }, low, signal),
+    ),
   ],
   ['runner', asList((caller, low, context) => runRunner(functionClientDeps(caller, context), low))],
   [
@@ -50,16 +67,28 @@ export function checkClient(context: ApiContext, { client }: Lowstate): string {
   );
 }
 
-/** Does one command. @returns the elements that it adds to the answer */
-export async function executeLowstate(
-  context: ApiContext,
-  caller: Caller,
-  low: Lowstate,
-  signal: AbortSignal,
-): Promise<readonly WireValue[]> {
-  const run = clients.get(checkClient(context, low));
-  if (run === undefined) throw new SaltApiError('ERR_HTTP_CLIENT', 'no such client');
-  return run(caller, low, context, signal);
+/** Answer of a request with several commands. */
+export class LowstateAnswer {
+  readonly results: WireValue[] = [];
+  readonly #warnings = new Set<string>();
+
+  /** Executes one command, and adds the elements of its answer. */
+  async execute(
+    context: ApiContext,
+    caller: Caller,
+    low: Lowstate,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const run = clients.get(checkClient(context, low));
+    if (run === undefined) throw new SaltApiError('ERR_HTTP_CLIENT', 'no such client');
+    this.results.push(...(await run(caller, low, context, signal, this.#warnings)));
+  }
+
+  /** Body of the answer. `warnings` is present if a part of a target was left out. */
+  get body(): WireMap {
+    const { size } = this.#warnings;
+    return { return: this.results, ...(size === 0 ? {} : { warnings: [...this.#warnings] }) };
+  }
 }
 
 function functionClientDeps(

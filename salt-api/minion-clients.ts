@@ -1,6 +1,13 @@
 /** The clients `local`, `local_async`, `local_batch` and `local_subset`. */
 
-import { type JobUpdate, joinKeywords, type RunRequest, returnerOf, type UserApi } from '#master';
+import {
+  type BatchUpdate,
+  type JobUpdate,
+  joinKeywords,
+  type RunRequest,
+  returnerOf,
+  type UserApi,
+} from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import type { BodyReader } from './body.ts';
 import { batchForm, type LocalForm, localForm, subsetForm } from './command-fields.ts';
@@ -10,7 +17,13 @@ import { argumentsOf, type Lowstate, secondsOf } from './lowstate.ts';
 export interface LocalClientDeps {
   readonly user: UserApi;
   readonly bodies: Pick<BodyReader, 'readWords'>;
+  /** Texts for the member `warnings` of the answer. */
+  readonly warnings: Set<string>;
 }
+
+/** Warning about a target that the caller's rights limited; it names no minion. */
+const narrowedTarget =
+  'the rights of the caller limit the target: the job went only to minions that they name';
 
 type JobReturn = Extract<JobUpdate, { type: 'return' }>;
 
@@ -19,40 +32,44 @@ const usualSubset = 3;
 
 /** `{minion: value}`; who did not answer has `false`. */
 export async function runLocal(
-  { user, bodies }: LocalClientDeps,
+  { user, bodies, warnings }: LocalClientDeps,
   low: Lowstate,
   signal: AbortSignal,
 ): Promise<WireValue> {
   const request = await toRequest(localForm(low), bodies);
-  return collect(user.jobs.run(request, signal), low.full_return === true);
+  const updates = noteNarrowing(user.jobs.run(request, signal), warnings);
+  return collect(updates, low.full_return === true);
 }
 
 /** The same, on a few minions that have the function. */
 export async function runSubset(
-  { user, bodies }: LocalClientDeps,
+  { user, bodies, warnings }: LocalClientDeps,
   low: Lowstate,
   signal: AbortSignal,
 ): Promise<WireValue> {
   const form = subsetForm(low);
   const subset = countOf(form.subset ?? form.sub) ?? usualSubset;
   const request = { ...(await toRequest(form, bodies)), subset };
-  return collect(user.jobs.run(request, signal), low.full_return === true);
+  const updates = noteNarrowing(user.jobs.run(request, signal), warnings);
+  return collect(updates, low.full_return === true);
 }
 
 /** Exactly `{jid, minions}`; nothing where nobody is meant. */
 export async function startLocal(
-  { user, bodies }: LocalClientDeps,
+  { user, bodies, warnings }: LocalClientDeps,
   low: Lowstate,
 ): Promise<WireMap> {
   const request = await toRequest(localForm(low), bodies);
-  const { jid, minions, problem } = await user.jobs.publish(request);
+  const { jid, minions, missing, isNarrowed, problem } = await user.jobs.publish(request);
   if (problem !== undefined) throw brokenTarget(problem);
+  if (isNarrowed === true) warnings.add(narrowedTarget);
+  if (missing.length > 0) warnings.add(`not addressed: ${missing.join(', ')}`);
   return minions.length === 0 ? {} : { jid, minions: [...minions] };
 }
 
 /** A map for each minion, in the order in which they answered. */
 export async function runBatch(
-  { user, bodies }: LocalClientDeps,
+  { user, bodies, warnings }: LocalClientDeps,
   low: Lowstate,
   signal: AbortSignal,
 ): Promise<WireMap[]> {
@@ -65,11 +82,25 @@ export async function runBatch(
     ...(waitSeconds === undefined ? {} : { waitSeconds }),
   };
   const returns: WireMap[] = [];
-  for await (const update of user.jobs.batch(request, signal)) {
+  for await (const update of noteNarrowing(user.jobs.batch(request, signal), warnings)) {
+    if (update.type === 'gathered' && update.silent.length > 0) {
+      warnings.add(`not in the batch, because they did not answer: ${update.silent.join(', ')}`);
+    }
     if (update.type !== 'return') continue;
     returns.push({ [returnerOf(update)]: describeReturn(update, low.full_return === true) });
   }
   return returns;
+}
+
+/** Passes updates on, and adds a warning if the job's target was limited. */
+async function* noteNarrowing<U extends BatchUpdate>(
+  updates: AsyncIterable<U>,
+  warnings: Set<string>,
+): AsyncGenerator<U, void, void> {
+  for await (const update of updates) {
+    if ('isNarrowed' in update) warnings.add(narrowedTarget);
+    yield update;
+  }
 }
 
 async function collect(updates: AsyncIterable<JobUpdate>, isFull: boolean): Promise<WireMap> {

@@ -54,5 +54,5 @@ export {
 export { changeBelow, operationBelow, storeBelow } from './store-below.ts';
 export { TableStore } from './table-store.ts';
 export { applyStreamStep, type StreamStep } from './table-stream.ts';
-export type { Row, RowRange, RowTables, Table, Tables } from './tables.ts';
+export type { RowTables, Table, Tables } from './tables.ts';
 export { applyWrite, type WriteStep } from './write-steps.ts';

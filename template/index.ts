@@ -4,6 +4,7 @@ export {
   type TemplateErrorCode,
   templateErrors,
 } from './errors.ts';
+export { filterRefusals, filters } from './filters/index.ts';
 export { parseTemplate, type Template } from './jinja/template.ts';
 export { type PlainData, toPlain, toPython } from './python/convert.ts';
 export type { TemplateLimits } from './python/limits.ts';

@@ -222,7 +222,7 @@ class StrictForms {
     this.#text = text;
   }
 
-  check(node: Node): void {
+  check(node: Node, isInFlow = false): void {
     if (isAlias(node)) return;
     const { anchor } = node;
     if (anchor !== undefined) {
@@ -231,11 +231,14 @@ class StrictForms {
       }
       this.#anchors.add(anchor);
     }
-    if (isScalar(node)) this.#checkScalar(node);
+    if (isScalar(node)) this.#checkScalar(node, isInFlow);
+    const isFlow = isInFlow || (!isScalar(node) && node.flow === true);
     if (isMap<Node, Node | null>(node) && node.flow !== true) {
       for (const { key } of node.items) this.#checkKey(key);
     }
-    for (const part of partsOf(node, this.#document, this.#problems)) this.check(part);
+    for (const part of partsOf(node, this.#document, this.#problems)) {
+      this.check(part, isFlow);
+    }
   }
 
   /** An empty key of a block mapping needs its question mark. */
@@ -247,9 +250,10 @@ class StrictForms {
     }
   }
 
-  #checkScalar({ type, range }: Scalar): void {
+  #checkScalar({ type, range }: Scalar, isInFlow: boolean): void {
     const [from, to] = range ?? [0, 0];
-    if (type === 'PLAIN' && /^:[,?[\]{}]/.test(this.#text.slice(to, to + 2))) {
+    const isIndicator = isInFlow && from < to && this.#text[from] === ':';
+    if (type === 'PLAIN' && (isIndicator || /^:[,?[\]{}]/.test(this.#text.slice(to, to + 2)))) {
       this.#problems.fail('ScannerError', "found unexpected ':'", from);
     }
     if (type === 'QUOTE_DOUBLE' && surrogateEscape.test(this.#text.slice(from, to))) {

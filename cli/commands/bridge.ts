@@ -20,6 +20,7 @@ import { escapeName, printJson, printLine } from '../terminal.ts';
 import { addDataCommands } from './bridge-data.ts';
 import { addHandleCommands, addOutboxCommands } from './bridge-signals.ts';
 import { addStackCommands } from './bridge-stacks.ts';
+import { narrowedTarget } from './salt-output.ts';
 
 /** Targets of a plan's groups, by name. */
 type GroupTargets = Readonly<Record<string, string | readonly string[]>>;
@@ -120,6 +121,7 @@ async function printPlanUpdate(
   switch (update.type) {
     case 'begun': {
       const how = update.isRepeated ? 'is a run that was there before' : 'begins';
+      if (update.narrowed.length > 0) await printLine(context.stderr, narrowedTarget);
       return printLine(context.stderr, `Run ${update.id} ${how}.`);
     }
     case 'step': {
@@ -318,6 +320,7 @@ async function printCommandUpdate(
       return printLine(context.stdout, escapeName(`${minion}: ${state}${why}${text}`));
     }
     case 'outcome':
+      if (update.outcome.isNarrowed) await printLine(context.stderr, narrowedTarget);
       return printLine(context.stderr, `Run ${update.outcome.id} ${update.outcome.status}.`);
     default:
       return undefined;

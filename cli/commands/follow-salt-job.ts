@@ -30,6 +30,7 @@ import {
   formatJobSummary,
   formatTargetProblem,
   noResponseReturn,
+  printLeftOut,
   reconnectingReturn,
 } from './salt-output.ts';
 
@@ -67,7 +68,6 @@ export class JobFollower {
   readonly #returns: MinionReturn[] = [];
   readonly #silent: string[] = [];
   #expected = 0;
-  #missing: readonly string[] = [];
   #jid: string | undefined;
 
   constructor(context: Pick<CommandContext, 'stdout' | 'stderr'>, options: JobFollowerOptions) {
@@ -129,7 +129,7 @@ export class JobFollower {
     { jid, silent, reconnecting }: Extract<JobUpdate, { type: 'finished' }>,
     isWhole: boolean,
   ): Promise<void> {
-    this.#silent.push(...silent, ...reconnecting, ...this.#missing);
+    this.#silent.push(...silent, ...reconnecting);
     if (isWhole || !this.#options.showsSilent) return;
     for (const minion of this.#silent) {
       const result = reconnecting.includes(minion)
@@ -139,16 +139,11 @@ export class JobFollower {
     }
   }
 
-  async #begin({
-    jid,
-    minions,
-    missing,
-    problem,
-  }: Extract<JobUpdate, { type: 'published' }>): Promise<void> {
+  async #begin(published: Extract<JobUpdate, { type: 'published' }>): Promise<void> {
+    const { jid, minions, problem } = published;
     this.#jid = jid;
     this.#expected = minions.length;
-    this.#missing = missing;
-    if (missing.length > 0) await reportMinions(this.#stderr, 'no accepted key', missing);
+    await printLeftOut(this.#stderr, published);
     if (problem !== undefined) await printLine(this.#stderr, formatTargetProblem(problem));
     if (this.#expected === 0 || this.#options.isStatic) return;
     const title = `Executing job with jid ${jid}`;
@@ -322,7 +317,9 @@ export class BatchFollower {
   async #showGathered({
     minions,
     silent,
+    isNarrowed,
   }: Extract<BatchUpdate, { type: 'gathered' }>): Promise<void> {
+    if (isNarrowed) await printLeftOut(this.#stderr, { missing: [], isNarrowed });
     if (minions.length === 0) {
       if (silent.length > 0) this.#silent.push(...silent);
       else for (const line of this.#noBatchLines()) await printLine(this.#stdout, line);

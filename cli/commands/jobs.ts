@@ -89,9 +89,10 @@ function describeFun({ fun }: JobSummary): string {
   return [fun].flat().map(escapeName).join(',');
 }
 
-function describeTarget({ tgt, tgtType }: JobSummary): string {
+function describeTarget({ tgt, tgtType, isNarrowed }: JobSummary): string {
   const names = [tgt].flat().map(escapeName).join(',');
-  return tgtType === 'glob' ? names : `${names} (${escapeName(tgtType)})`;
+  const limit = isNarrowed === true ? ', limited by the rights of the user' : '';
+  return (tgtType === 'glob' ? names : `${names} (${escapeName(tgtType)})`) + limit;
 }
 
 function describeCounts({ counts }: JobSummary): string {

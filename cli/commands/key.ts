@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
-import { type KeyInfo, type KeyState, literalGlob, type MasterApi } from '#master';
+import { literalGlob } from '#acl';
+import type { KeyInfo, KeyState, MasterApi } from '#master';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { Command } from 'commander';
-import { type MasterApi, type RunRequest, returnerOf } from '#master';
+import { type JobUpdate, type MasterApi, type RunRequest, returnerOf } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import type { CommandContext } from '../context.ts';
 import { CommandError, errorCodeOf, exitCodes } from '../errors.ts';
@@ -20,6 +20,7 @@ import { formatData } from '../output/outputters.ts';
 import { printLine } from '../terminal.ts';
 import { noMinionsMatched } from './follow-salt-job.ts';
 import { printSaltFailure } from './salt-failures.ts';
+import { printLeftOut } from './salt-output.ts';
 import { addTargetOptions, rangeProblem, type TargetOptions, toTarget } from './salt-target.ts';
 import { formatSaltUsageError, useSaltUsage } from './salt-usage.ts';
 
@@ -69,6 +70,7 @@ class FileCopier {
   readonly #call: Omit<RunRequest, 'fun' | 'arg'>;
   readonly #context: CommandContext;
   readonly #answers = new Map<string, Answers>();
+  #isLeftOutPrinted = false;
 
   constructor(
     jobs: MasterApi['jobs'],
@@ -146,14 +148,20 @@ class FileCopier {
     this.#answers.set(minion, files.set(remote, answer));
   }
 
+  async #begin(published: Extract<JobUpdate, { type: 'published' }>): Promise<void> {
+    const { stdout, stderr } = this.#context;
+    if (published.minions.length === 0) await printLine(stdout, noMinionsMatched);
+    if (this.#isLeftOutPrinted) return;
+    this.#isLeftOutPrinted = true;
+    await printLeftOut(stderr, published);
+  }
+
   /** What minions return; `false` of those that do not. */
   async #run(fun: string, arg: readonly WireValue[], kwarg: WireMap = {}): Promise<Answers> {
     const answers: Answers = new Map();
-    const { stdout, interruption } = this.#context;
+    const { interruption } = this.#context;
     for await (const update of this.#jobs.run({ ...this.#call, fun, arg, kwarg }, interruption())) {
-      if (update.type === 'published' && update.minions.length === 0) {
-        await printLine(stdout, noMinionsMatched);
-      }
+      if (update.type === 'published') await this.#begin(update);
       if (update.type === 'return') answers.set(returnerOf(update), update.return);
       if (update.type !== 'finished') continue;
       for (const minion of [...update.silent, ...update.reconnecting]) answers.set(minion, false);

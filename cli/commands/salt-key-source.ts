@@ -2,8 +2,9 @@
 
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { literalGlob } from '#acl';
 import { loadMasterConfig } from '#config';
-import { type KeyState, literalGlob, type MasterApi, type UserApi } from '#master';
+import type { KeyState, MasterApi, UserApi } from '#master';
 import { isWireMap, keyFingerprint, type WireValue } from '#minion-protocol';
 import { errorCodeOf } from '../errors.ts';
 import { changeKey, type KeyOperation } from './key.ts';

@@ -3,9 +3,10 @@
 import type { TargetPlan } from '#master';
 import type { WireValue } from '#minion-protocol';
 import { textOrder } from '#template/python/comparison.ts';
+import type { CommandContext } from '../context.ts';
 import { formatData, type MinionReturn, type OutputOptions } from '../output/outputters.ts';
 import { mapEntries, pythonStr } from '../output/value-text.ts';
-import { escapeLines, escapeName } from '../terminal.ts';
+import { escapeLines, escapeName, printLine } from '../terminal.ts';
 
 /** Each function's text once, whichever minion has it first; sorted. */
 export function formatFunctionDocs(
@@ -69,6 +70,22 @@ export function formatTargetPlan({ minions }: TargetPlan): string {
 export function formatTargetProblem(problem: string): string {
   return `saltbridge: the target is broken: ${escapeName(problem)}`;
 }
+
+/** Prints the part of a target that the job was not sent to. */
+export async function printLeftOut(
+  stderr: CommandContext['stderr'],
+  { missing, isNarrowed }: { readonly missing: readonly string[]; readonly isNarrowed?: true },
+): Promise<void> {
+  if (missing.length > 0) {
+    const reason = isNarrowed ? 'no accepted key, or not permitted' : 'no accepted key';
+    await printLine(stderr, `saltbridge: ${reason}: ${missing.map(escapeName).join(', ')}`);
+  }
+  if (isNarrowed) await printLine(stderr, narrowedTarget);
+}
+
+/** Notice about a target that the caller's rights limited; it names no minion. */
+export const narrowedTarget =
+  'saltbridge: your rights limit this target: the job went only to minions that they name';
 
 function formatTargetReason(minion: TargetPlan['minions'][number]): string {
   switch (minion.reason) {

@@ -15,7 +15,7 @@ import {
 } from './follow-salt-job.ts';
 import { printSaltFailure } from './salt-failures.ts';
 import { addSaltOptions, type SaltOptions } from './salt-options.ts';
-import { formatTargetPlan, formatTargetProblem } from './salt-output.ts';
+import { formatTargetPlan, formatTargetProblem, printLeftOut } from './salt-output.ts';
 import { toRunRequest } from './salt-request.ts';
 import { rangeProblem, toTarget } from './salt-target.ts';
 import { formatSaltUsageError, useSaltUsage } from './salt-usage.ts';
@@ -232,8 +232,10 @@ async function publishJob(
   }: RunRequest,
   { stdout, stderr }: CommandContext,
 ): Promise<number> {
-  const { jid, minions, problem } = await jobs.publish(request);
+  const receipt = await jobs.publish(request);
+  const { jid, minions, problem } = receipt;
   if (problem !== undefined) await printLine(stderr, formatTargetProblem(problem));
+  await printLeftOut(stderr, receipt);
   const isSent = minions.length > 0;
   if (!isSent) await printLine(stdout, noMinionsMatched);
   await printLine(stdout, `Executed command with job ID: ${isSent ? jid : 0}`);

@@ -5,7 +5,7 @@ import { closeSync, fstatSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { connectLocalMaster } from '#client';
+import { connectMaster } from '#client';
 import type { MasterConfig } from '#config';
 import type { Account } from '#server/process/account.ts';
 import { openLogFile } from '#server/process/log.ts';
@@ -50,7 +50,7 @@ async function waitUntilReady(
   begin: number,
 ): Promise<number> {
   const deadline = Date.now() + startTimeoutMs;
-  const api = connectLocalMaster({ socketPath: socket });
+  const api = connectMaster({ socketPath: socket });
   while (!hasEnded.aborted && Date.now() < deadline) {
     // Another master on the same socket answers too: only the one that was started counts.
     const pid = await api.status().then(

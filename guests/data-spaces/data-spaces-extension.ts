@@ -13,6 +13,7 @@ import {
 } from '#heat-bridge';
 import { audited, type ExtensionHost, type MetricFamily } from '#master';
 import { isRelayedAddress } from '#minion-protocol';
+import { inMilliseconds } from '#runtime';
 import { type CloudOptions, createCloudReader, parseCloudOptions } from '../cloud/cloud-options.ts';
 import { parseGuestsSection, partsOfGuests } from '../guests-section.ts';
 import { addNotificationRoute } from '../peers/peer-notifications.ts';
@@ -158,13 +159,17 @@ function connectionFigures(coordinator: Coordinator): readonly MetricFamily[] {
   return [figureOf('gauge', 'data_coordinator_connected', help, isConnected ? 1 : 0)];
 }
 
+/** Time that a minion has to answer while it is described, in milliseconds. */
+const answerMs = 1_000;
+
 /** Describes a minion for clients that wait for a value of it. */
 async function describeMinion(
-  { admission, isConnected }: Pick<ExtensionHost, 'admission' | 'isConnected'>,
+  { admission, isReachable }: Pick<ExtensionHost, 'admission' | 'isReachable'>,
   id: string,
 ): Promise<string> {
   if (admission.keyOf(id)?.state !== 'accepted') return 'it has no accepted key';
-  return (await isConnected(id)) ? 'it is connected' : 'it is not connected';
+  const isThere = await inMilliseconds(isReachable(id), answerMs);
+  return isThere === true ? 'it is connected' : 'it does not answer';
 }
 
 function checkDataSpaces({ sections, names }: CheckContext): readonly SectionProblem[] {

@@ -107,7 +107,7 @@ export async function openDeployments(
         metadata,
         enrolments?.liveOfInstance(server.source.serverId) ?? [],
       ),
-    isPresent: (minion) => host.isConnected(minion),
+    isPresent: (minion) => host.isReachable(minion),
     registerHandles: (minion, handles) =>
       registerHandles({ stack, minion, handles, signals, stacks: registry.all, log }),
     resolve: (deployment) =>

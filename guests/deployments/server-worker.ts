@@ -29,7 +29,7 @@ export interface ServerWorkerDeps {
     server: FollowedServer,
     metadata: ServerMetadata,
   ) => Promise<string | undefined>;
-  /** Whether a minion listens to publications. */
+  /** Whether a minion can be reached. */
   readonly isPresent: (minion: string) => Promise<boolean>;
   /**
    * Registers the handles that a server's metadata names, and takes the minion out of other handles of
@@ -85,7 +85,7 @@ export class ServerWorker {
   readonly #begun = new Set<string>();
   /** Digest of metadata in which nothing was left to do. */
   #settled: string | undefined;
-  /** Digest of metadata of which something is to run as soon as the minion is connected. */
+  /** Digest of metadata of which something is to run as soon as the minion answers. */
   #waiting: string | undefined;
   #handles: string | undefined;
   #refusedHandles: readonly string[] = [];
@@ -187,7 +187,7 @@ export class ServerWorker {
 
   #waitFor(minion: string, digest: string): number {
     this.#waiting = digest;
-    return this.#wait(`minion ${minion} is not connected`);
+    return this.#wait(`minion ${minion} does not answer`);
   }
 
   /** Begins the first entry that is new; the list is read again before the next one. */

@@ -25,6 +25,12 @@ export class ExecutionPlanError extends Error {
 /** Which part of a result the body returns. */
 type ResultMember = 'exitCode' | 'stderr' | 'stdout';
 
+/** The argument of a call: a parameter, or text with parameters in it. `args` stands for none. */
+export type CallArgument =
+  | { readonly parameter: string }
+  /** Texts and parameters, in their order. */
+  | { readonly parts: readonly (string | { readonly parameter: string })[] };
+
 /** The one call of a body. */
 export interface ScriptCall {
   /** Of the script. */
@@ -34,8 +40,7 @@ export interface ScriptCall {
   readonly entryPoint: string;
   /** Of the entry point; `undefined`: it is no file. */
   readonly source: Buffer | undefined;
-  /** A parameter, or text; `undefined`: no argument. */
-  readonly argument: { readonly parameter: string } | { readonly text: string } | undefined;
+  readonly argument: CallArgument | undefined;
   readonly member: ResultMember | undefined;
   readonly options: {
     readonly captureStdout: boolean;
@@ -159,23 +164,27 @@ function shown(value: unknown): string {
 
 /** The one form. */
 const bodyForm =
-  /^return ([A-Za-z_][A-Za-z0-9_]{0,127})\((?:args\.([A-Za-z_][A-Za-z0-9_]{0,127})|'([^'\\\n]{0,4096})'|"([^"\\\n]{0,4096})")?\)(?:\.(stdout|stderr|exitCode))?\n?$/;
+  /^return ([A-Za-z_][A-Za-z0-9_]{0,127})\(([^\n]{0,8192})\)(?:\.(stdout|stderr|exitCode))?\n?$/;
+const parameterForm = /^args\.([A-Za-z_][A-Za-z0-9_]{0,127})$/;
+const textForm =
+  /^(?:'([^'\\\n]{0,4096})'|"([^"\\\n]{0,4096})")(?:\.format\(([^()'"]{0,4096})\))?$/;
+/** Of `format`: braces that stand for themselves, and places by number or in order. */
+const placeForm = /\{\{|\}\}|\{(\d{0,3})\}|[{}]/g;
 const emptyBody = /^return\n?$/;
 
 function parseBody(body: unknown, scripts: JsonMap, files: JsonMap): ScriptCall | undefined {
   if (typeof body !== 'string') throw malformed('Body is no text');
   if (emptyBody.test(body)) return undefined;
-  const [, name, parameter, single, double, member] = bodyForm.exec(body) ?? [];
-  if (name === undefined) {
+  const [, name, given = '', member] = bodyForm.exec(body) ?? [];
+  const argument = name === undefined ? undefined : parseArgument(given.trim());
+  if (name === undefined || argument === undefined) {
     throw malformed(
-      'Body is not "return NAME(args.PARAMETER)", with or without a part of the result',
+      'Body is not "return NAME(ARGUMENT)", with or without a part of the result; ARGUMENT is none, args, args.PARAMETER, text in quotes, or text with format(args.PARAMETER, ...)',
     );
   }
   const script = Object.hasOwn(scripts, name) ? scripts[name] : undefined;
   if (!isPlainMap(script)) throw malformed(`Body calls ${name}, which is no script`);
   const { Type: type, EntryPoint: entryPoint, Options: options = {} } = script;
-  const text = single ?? double;
-  const argument = text === undefined ? undefined : { text };
   const isTrue = (key: string): boolean => !isPlainMap(options) || options[key] !== false;
   return {
     name,
@@ -183,7 +192,7 @@ function parseBody(body: unknown, scripts: JsonMap, files: JsonMap): ScriptCall 
     ...(type === 'Application'
       ? fileOf(String(entryPoint), files)
       : { entryPoint: String(entryPoint), source: undefined }),
-    argument: parameter === undefined ? argument : { parameter },
+    argument: argument === 'none' ? undefined : argument,
     member: resultMembers.find((it) => it === member),
     options: {
       captureStdout: isTrue('captureStdout'),
@@ -191,6 +200,42 @@ function parseBody(body: unknown, scripts: JsonMap, files: JsonMap): ScriptCall 
       verifyExitcode: isTrue('verifyExitcode'),
     },
   };
+}
+
+/** @returns `undefined`: it has another form */
+function parseArgument(given: string): CallArgument | 'none' | undefined {
+  // All parameters are given anyway.
+  if (given === '' || given === 'args') return 'none';
+  const [, parameter] = parameterForm.exec(given) ?? [];
+  if (parameter !== undefined) return { parameter };
+  const [, single, double, list] = textForm.exec(given) ?? [];
+  const text = single ?? double;
+  if (text === undefined) return undefined;
+  return list === undefined ? { parts: [text] } : parseFormat(text, list);
+}
+
+/** Reads `'{0} {1}'.format(args.a, args.b)`. */
+function parseFormat(text: string, list: string): CallArgument | undefined {
+  const names = list.split(',').map((it) => parameterForm.exec(it.trim())?.[1]);
+  const parts: (string | { readonly parameter: string })[] = [];
+  let end = 0;
+  let next = 0;
+  for (const place of text.matchAll(placeForm)) {
+    const [all, number] = place;
+    parts.push(text.slice(end, place.index));
+    end = place.index + all.length;
+    if (all === '{{' || all === '}}') {
+      parts.push(all.slice(1));
+      continue;
+    }
+    if (number === undefined) return undefined;
+    const parameter = names[number === '' ? next : Number(number)];
+    next += 1;
+    if (parameter === undefined) return undefined;
+    parts.push({ parameter });
+  }
+  parts.push(text.slice(end));
+  return { parts: parts.filter((it) => it !== '') };
 }
 
 const resultMembers: readonly ResultMember[] = ['exitCode', 'stderr', 'stdout'];

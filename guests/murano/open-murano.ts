@@ -191,12 +191,30 @@ function parametersOf(
   const given = parameters as Parameters; // from JSON; the schema of the command looks at it
   const argument = call?.argument;
   if (argument === undefined) return given;
-  if ('parameter' in argument && !Object.hasOwn(given, argument.parameter)) {
-    const problem = `Parameters has no ${argument.parameter}`;
-    throw new ExecutionPlanError(errorCodes.malformed, problem);
+  const parameterValue = (parameter: string): Parameters[string] => {
+    const value = Object.hasOwn(given, parameter) ? given[parameter] : undefined;
+    if (value !== undefined) return value;
+    throw new ExecutionPlanError(errorCodes.malformed, `Parameters has no ${parameter}`);
+  };
+  if ('parameter' in argument) {
+    const value = parameterValue(argument.parameter);
+    return name === undefined ? given : { ...given, [name]: value };
   }
-  const value = 'parameter' in argument ? given[argument.parameter] : argument.text;
-  if (name !== undefined && value !== undefined) return { ...given, [name]: value };
-  if ('parameter' in argument) return given;
+  const texts = argument.parts.map((it) =>
+    typeof it === 'string' ? it : textOfValue(it.parameter, parameterValue(it.parameter)),
+  );
+  if (name !== undefined) return { ...given, [name]: texts.join('') };
+  // Parameters with blanks between them are the parameters of the command.
+  const hasOwnText = argument.parts.some((it) => typeof it === 'string' && it.trim() !== '');
+  const hasParameter = argument.parts.some((it) => typeof it !== 'string');
+  if (hasParameter && !hasOwnText) return given;
   throw new ExecutionPlanError(errorCodes.malformed, 'the catalog takes no argument for this call');
+}
+
+/** A value as Python's `format` writes it. @throws ExecutionPlanError for a list, a map or null */
+function textOfValue(parameter: string, value: Parameters[string]): string {
+  if (typeof value === 'boolean') return value ? 'True' : 'False';
+  if (typeof value === 'string' || typeof value === 'number') return String(value);
+  const problem = `Parameters: ${parameter} is neither text nor a number, and cannot be part of a text`;
+  throw new ExecutionPlanError(errorCodes.malformed, problem);
 }

@@ -1,6 +1,6 @@
 /** A template as a YAML document: reads it, removes role metadata, and adds user-data. */
 
-import { type Document, isMap, parseDocument, Scalar } from 'yaml';
+import { type Document, isMap, Lexer, parseDocument, Scalar } from 'yaml';
 import { BridgeError } from '#heat-bridge';
 import type { TemplateResources } from './template-graph.ts';
 import { type UserDataParts, userDataOf } from './template-user-data.ts';
@@ -15,7 +15,7 @@ export function parseTemplate(text: string): Document {
     throw formError([`Heat takes templates of at most ${maxTemplateBytes} bytes`]);
   }
   // Every plain scalar is text: what Heat's YAML makes of it is Heat's.
-  const document = parseDocument(text, { schema: 'failsafe' });
+  const document = parseDocument(indentFlowEnds(text), { schema: 'failsafe' });
   const [error] = document.errors;
   if (error !== undefined) throw formError([error.message]);
   const version = document.get('heat_template_version');
@@ -28,8 +28,39 @@ export function parseTemplate(text: string): Document {
   return document;
 }
 
+/** What the lexer gives where it ends a flow collection by the indent of a line. */
+const flowErrorEnd = '\u0018';
+/** Tokens of the lexer that stand for no text. */
+const markers: ReadonlySet<string> = new Set(['\u0002', '\u001f', flowErrorEnd]);
+const maxFlowEnds = 1_000;
+
+/**
+ * Indents lines of flow collections that PyYAML, which ignores their indent, reads: `[{` on the line of
+ * a key may end by `}]` at the indent of the key.
+ */
+function indentFlowEnds(text: string): string {
+  let indented = text;
+  for (let count = 0; count < maxFlowEnds; count += 1) {
+    const offset = flowErrorOffset(indented);
+    if (offset === undefined || offset >= indented.length) return indented;
+    const line = indented.lastIndexOf('\n', offset) + 1;
+    const blanks = ' '.repeat(2 + (/^ */.exec(indented.slice(line))?.[0].length ?? 0));
+    indented = `${indented.slice(0, line)}${blanks}${indented.slice(line)}`;
+  }
+  return indented;
+}
+
+function flowErrorOffset(text: string): number | undefined {
+  let offset = 0;
+  for (const token of new Lexer().lex(text)) {
+    if (token === flowErrorEnd) return offset;
+    if (!markers.has(token)) offset += token.length;
+  }
+  return undefined;
+}
+
 export function resourcesOf(text: string): TemplateResources {
-  const { resources }: { readonly resources?: unknown } = parseDocument(text).toJS({
+  const { resources }: { readonly resources?: unknown } = parseDocument(indentFlowEnds(text)).toJS({
     maxAliasCount: 100,
   });
   if (typeof resources !== 'object' || resources === null || Array.isArray(resources)) {

@@ -3,6 +3,7 @@
 import {
   type AuditRequester,
   isFailureCode,
+  type JobOrigin,
   type JobUpdate,
   type MasterApi,
   type RunRequest,
@@ -11,7 +12,7 @@ import { linkSignals } from '#runtime';
 import type { CompiledCommand } from './command-catalog.ts';
 import type { MinionCall } from './command-definition.ts';
 import type { CommandOutcome, CommandResult } from './command-request.ts';
-import type { CommandRun } from './command-run.ts';
+import { type CommandRun, unaddressedResults } from './command-run.ts';
 
 /** What is to be done. */
 export interface CommandExecution {
@@ -26,10 +27,18 @@ export interface CommandExecution {
   /** The master is being closed: what is under way is left to the next one. */
   readonly left?: AbortSignal;
   /** Its first job, where that was published before. */
-  readonly resume?: (end: AbortSignal) => AsyncIterable<JobUpdate>;
+  readonly resume?: (options: {
+    readonly signal: AbortSignal;
+    readonly patienceSeconds: number;
+  }) => AsyncIterable<JobUpdate>;
+  /** Seconds until the deadline. */
+  readonly secondsLeft: () => number;
 }
 
-/** Publishes, and tries again where the command may be. */
+/**
+ * Publishes, and tries again where the command may be. In the last attempt, minions have until the
+ * deadline: one that does not answer may be busy or away, and return later.
+ */
 export async function executeCommandRun(
   jobs: Pick<MasterApi['jobs'], 'run' | 'publish'>,
   run: CommandRun,
@@ -37,8 +46,8 @@ export async function executeCommandRun(
 ): Promise<CommandOutcome> {
   const { definition } = work.command;
   const { signal: end } = linkSignals(work.deadline, work.ended, work.left, run.cancelled);
-  const results = new Map<string, CommandResult>();
-  const jids: string[] = [];
+  const progress: RunProgress = { results: new Map(), jids: [], running: new Set() };
+  const { results, jids } = progress;
   const tries = definition.idempotent === true ? (definition.retries ?? 0) : 0;
   /** @returns minions that the process that published the job never sent it to */
   const followAttempt = async (updates: AsyncIterable<JobUpdate>): Promise<readonly string[]> => {
@@ -47,55 +56,74 @@ export async function executeCommandRun(
       // Those that were still at it when the run ended are not silent.
       if (update.type === 'finished' && end.aborted) break;
       if (update.type === 'published') notSent = update.notSent ?? [];
-      handleJobUpdate(work, run, update, { results, jids });
+      handleJobUpdate(work, run, update, progress);
     }
     return notSent;
   };
+  for (const result of unaddressedResults(run.leftOut)) {
+    run.tell({ type: 'result', jid: run.id, result });
+  }
   let left = run.minions;
   for (let attempt = 0; attempt <= tries && left.length > 0 && !end.aborted; attempt += 1) {
-    const notSent = await followAttempt(startAttempt(jobs, run, work, { attempt, left, end }));
+    const patienceSeconds = attempt === tries ? work.secondsLeft() : 0;
+    const now = { attempt, left, end, patienceSeconds };
+    const notSent = await followAttempt(startAttempt(jobs, run, work, now));
     if (notSent.length > 0 && !end.aborted) {
       // Another job: this one is known as it was published.
-      await followAttempt(jobs.run(jobRequestOf(work, notSent, {}), end));
+      await followAttempt(jobs.run(jobRequestOf(run, work, notSent, { patienceSeconds }), end));
     }
     left = run.minions.filter((minion) => results.get(minion)?.state !== 'succeeded');
   }
   const isLeft = work.left?.aborted === true;
   if (end.aborted && !isLeft)
     await terminateJob(jobs, jids.at(-1), unfinishedMinions(run, results));
-  return commandOutcomeOf(run, work, { results, jids });
+  return commandOutcomeOf(run, work, progress);
 }
 
 function startAttempt(
   jobs: Pick<MasterApi['jobs'], 'run'>,
   run: CommandRun,
   work: CommandExecution,
-  now: { readonly attempt: number; readonly left: readonly string[]; readonly end: AbortSignal },
+  { attempt, left, end, patienceSeconds }: Attempt,
 ): AsyncIterable<JobUpdate> {
-  const { attempt, left, end } = now;
-  if (attempt === 0 && work.resume !== undefined) return work.resume(end);
-  return jobs.run(jobRequestOf(work, left, attempt === 0 ? { jid: run.id } : {}), end);
+  if (attempt === 0 && work.resume !== undefined) {
+    return work.resume({ signal: end, patienceSeconds });
+  }
+  const own = attempt === 0 ? { jid: run.id, patienceSeconds } : { patienceSeconds };
+  return jobs.run(jobRequestOf(run, work, left, own), end);
+}
+
+interface Attempt {
+  /** Number of attempts before this one. */
+  readonly attempt: number;
+  /** Minions that have not succeeded. */
+  readonly left: readonly string[];
+  readonly end: AbortSignal;
+  readonly patienceSeconds: number;
 }
 
 interface RunProgress {
   readonly results: Map<string, CommandResult>;
   readonly jids: string[];
+  /** Minions that said that they run it. */
+  readonly running: Set<string>;
 }
 
 function jobRequestOf(
+  { leftOut }: CommandRun,
   { call, user, by }: CommandExecution,
   minions: readonly string[],
-  own: { readonly jid?: string },
-): RunRequest {
+  own: Pick<RunRequest, 'jid' | 'patienceSeconds'>,
+): RunRequest & JobOrigin {
   const asked = by === undefined ? {} : { by };
-  return { ...call, tgt: minions, tgtType: 'list', user, ...own, ...asked };
+  return { ...call, tgt: minions, tgtType: 'list', user, leftOut, ...own, ...asked };
 }
 
 function handleJobUpdate(
   { command }: CommandExecution,
   run: CommandRun,
   update: JobUpdate,
-  { results, jids }: RunProgress,
+  { results, jids, running }: RunProgress,
 ): void {
   const { jid } = update;
   switch (update.type) {
@@ -109,13 +137,15 @@ function handleJobUpdate(
         recordResult(run, jid, results, commandResultOf(command, update));
       break;
     case 'running':
+      for (const minion of update.minions) running.add(minion);
       run.tell({ type: 'running', jid, minions: update.minions });
       break;
     case 'finished': {
       const notSent = new Set(
         update.deliveries.flatMap(({ minion, reason }) => (reason === 'not-sent' ? minion : [])),
       );
-      for (const minion of update.silent) {
+      const addressed = new Set(run.minions);
+      for (const minion of update.silent.filter((id) => addressed.has(id))) {
         const reason = notSent.has(minion)
           ? 'it was never sent: the master ended before'
           : 'it did not answer';
@@ -179,19 +209,15 @@ async function terminateJob(
 function commandOutcomeOf(
   run: CommandRun,
   work: CommandExecution,
-  { results, jids }: RunProgress,
+  { results, jids, running }: RunProgress,
 ): CommandOutcome {
   const all = run.minions.map((minion): CommandResult => {
-    const open = { minion, state: 'unfinished', reason: 'the run ended before it' } as const;
-    return results.get(minion) ?? open;
+    const isSilent = work.deadline.aborted && !running.has(minion);
+    const reason = isSilent ? 'it did not answer before the deadline' : 'the run ended before it';
+    return results.get(minion) ?? { minion, state: 'unfinished', reason };
   });
-  return {
-    id: run.id,
-    command: run.command,
-    status: outcomeStatus(run, work, all),
-    results: all,
-    jids,
-  };
+  const status = outcomeStatus(run, work, [...all, ...unaddressedResults(run.leftOut)]);
+  return run.outcomeOf(all, { status, jids });
 }
 
 function outcomeStatus(

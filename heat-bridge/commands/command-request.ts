@@ -48,9 +48,10 @@ export interface CommandResult {
   readonly minion: string;
   /**
    * `silent`: it did not answer; `reconnecting`: it had not come back from a restart of the master
-   * in time; `unfinished`: the run ended before it did.
+   * in time; `unfinished`: the run ended before it did; `unaddressed`: the target lists this name,
+   * and it has no accepted key or the caller has no right to it.
    */
-  readonly state: 'succeeded' | 'failed' | 'silent' | 'reconnecting' | 'unfinished';
+  readonly state: 'succeeded' | 'failed' | 'silent' | 'reconnecting' | 'unfinished' | 'unaddressed';
   readonly return?: WireValue;
   /** A number, but for a minion that sends something else. */
   readonly retcode?: WireValue;
@@ -67,6 +68,8 @@ export interface CommandOutcome {
   readonly results: readonly CommandResult[];
   /** The jobs that were published for it. */
   readonly jids: readonly string[];
+  /** Present if the caller's rights limited the target to minions that they name. */
+  readonly isNarrowed?: true;
 }
 
 /** What a run tells while it goes on; `outcome` is last. */
@@ -83,6 +86,8 @@ export interface CommandHandle {
   readonly id: string;
   readonly command: string;
   readonly minions: readonly string[];
+  /** Names in the target that the command is not sent to; their results are `unaddressed`. */
+  readonly missing: readonly string[];
   /** Whether the key was used before, and this is that run. */
   readonly isRepeated: boolean;
   /** What a minion does ends in a result and not in an error. Rejects where the master fails. */

@@ -53,7 +53,7 @@ const CommandSchema = Type.Object({
   returns: Type.Optional(Type.Unknown()),
   deprecated: Type.Optional(word),
 });
-const resultStates = ['succeeded', 'failed', 'silent', 'reconnecting', 'unfinished'];
+const resultStates = ['succeeded', 'failed', 'silent', 'reconnecting', 'unfinished', 'unaddressed'];
 /** What became of a command at a minion. */
 export const RunResultSchema: TSchema = Type.Object({
   minion: word,
@@ -70,6 +70,7 @@ const OutcomeSchema = Type.Object({
   ),
   results: Type.Array(RunResultSchema),
   jids: texts,
+  isNarrowed: Type.Optional(Type.Literal(true)),
 });
 /** One line of a run. */
 const RunUpdateSchema = Type.Union([
@@ -77,6 +78,7 @@ const RunUpdateSchema = Type.Union([
     type: Type.Literal('begun'),
     id: word,
     minions: texts,
+    missing: texts,
     isRepeated: Type.Boolean(),
   }),
   Type.Object({

@@ -39,6 +39,8 @@ export interface RunStarted {
   readonly type: 'begun';
   readonly id: string;
   readonly minions: readonly string[];
+  /** Names in the target that the command is not sent to. */
+  readonly missing: readonly string[];
   readonly isRepeated: boolean;
 }
 
@@ -78,8 +80,8 @@ export function commandMethods(api: CommandApi, host: ExtensionHost): RpcTable {
 }
 
 /** The first item of a run. */
-export function firstRunUpdate({ id, minions, isRepeated }: CommandHandle): RunStarted {
-  return { type: 'begun', id, minions, isRepeated };
+export function firstRunUpdate({ id, minions, missing, isRepeated }: CommandHandle): RunStarted {
+  return { type: 'begun', id, minions, missing, isRepeated };
 }
 
 /** The operator, where nobody else is named. */

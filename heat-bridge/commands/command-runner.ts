@@ -3,7 +3,13 @@
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import Type from 'typebox';
-import type { AuditRequester, ExtensionHost, StateOperation, TargetRequest } from '#master';
+import type {
+  AddressedMinions,
+  AuditRequester,
+  ExtensionHost,
+  StateOperation,
+  TargetRequest,
+} from '#master';
 import { inTime, linkSignals, timeLimit } from '#runtime';
 import { defineRow, type RowOf } from '#store';
 import { BridgeError } from '../errors.ts';
@@ -27,7 +33,7 @@ import {
   type CommandTarget,
   targetOf,
 } from './command-request.ts';
-import { CommandRun } from './command-run.ts';
+import { CommandRun, type LeftOut } from './command-run.ts';
 import { checkIdempotencyKey, IdempotencyKeyOwner, jsonDigest } from './idempotency-keys.ts';
 import type { Parameters } from './parameters.ts';
 import {
@@ -62,6 +68,8 @@ export interface CommandCall {
   /** As `command.check` gave them. */
   readonly parameters: Parameters;
   readonly minions: readonly string[];
+  /** Part of the target that the command is not sent to. Default: nothing. */
+  readonly leftOut?: LeftOut | undefined;
   /** Milliseconds since 1970, or a time. Default: the command's timeout from now on. */
   readonly deadline?: Date | number | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -143,8 +151,8 @@ export class CommandRunner {
       storedRow: storedRunRow,
       carriedRow: carriedCallRow,
       shorten: withoutReturns,
-      follow: (owner, command, { id, minions }) =>
-        new CommandRun({ id, command, minions, owner: owner.caller }),
+      follow: (owner, command, { id, minions, leftOut }) =>
+        new CommandRun({ id, command, minions, leftOut, owner: owner.caller }),
       lostOutcome: lostCommandOutcome,
     });
     // Every run listens to it.
@@ -245,9 +253,10 @@ export class CommandRunner {
     const asked = request.caller ?? ({ kind: 'service', name: service } as const);
     const caller = await acquireCaller(host, asked, this.#runs.places, releases);
     const project = resolveProject(caller.subject, request.project) ?? '';
-    const minions = await this.#minionsOf(caller, command, parameters, request.target);
+    const addressed = await this.#minionsOf(caller, command, parameters, request.target);
+    const { minions, ...leftOut } = addressed;
     const { idempotencyKey, deadline, signal } = request;
-    const call = { caller, command, parameters, minions, deadline, signal, options };
+    const call = { caller, command, parameters, minions, leftOut, deadline, signal, options };
     const isShared = options.isCarried === true && this.#runs.cluster !== undefined;
     if (idempotencyKey === undefined && !isShared) return call;
     const key =
@@ -274,8 +283,8 @@ export class CommandRunner {
     const isLate = host.now() >= stored.deadline;
     if (isLate && (await findJob(host, stored.id)) === undefined) throw lateRunError(name);
     const digest = jsonDigest([parameters, target]);
-    const { minions } = stored;
-    return { caller, command, parameters, minions, key: { owner, digest, carried } };
+    const { minions, leftOut } = stored;
+    return { caller, command, parameters, minions, leftOut, key: { owner, digest, carried } };
   }
 
   async #minionsOf(
@@ -283,14 +292,17 @@ export class CommandRunner {
     command: CompiledCommand,
     parameters: Parameters,
     target: CommandTarget,
-  ): Promise<readonly string[]> {
+  ): Promise<AddressedMinions> {
     const { host } = this.#options;
     const { name } = command.definition;
     const reach = reachOfCaller(host, caller, [aclCallOf(command, parameters)]);
     const hasSecrets = command.givesSecrets(parameters);
-    const minions =
-      reach?.isEmpty === true ? [] : await host.minionsOf(targetOf(target), { reach, hasSecrets });
-    if (minions.length > 0) return minions;
+    const addressed =
+      reach?.isEmpty === true
+        ? { minions: [], missing: [], isNarrowed: true }
+        : await host.resolveTarget(targetOf(target), { reach, hasSecrets });
+    const { minions } = addressed;
+    if (minions.length > 0) return addressed;
     // Refuses it, and tells the audit log.
     if (reach !== undefined) this.permit({ caller, command, parameters, minions });
     throw new BridgeError('ERR_COMMAND_TARGET', `${name}: the target means no accepted minion`);
@@ -330,7 +342,9 @@ export class CommandRunner {
     if (recovered.status === 'interrupted') await this.#runs.cluster?.rows.forget(stored.id);
     const { id } = stored;
     const { name: caller } = call.caller;
-    const ended = new CommandRun({ id, command: name, minions: stored.minions, owner: caller });
+    const { leftOut } = stored;
+    const options = { id, command: name, minions: stored.minions, leftOut, owner: caller };
+    const ended = new CommandRun(options);
     return found(run, this.#runs.addEnded(ended, recovered));
   }
 
@@ -347,7 +361,9 @@ export class CommandRunner {
       releases.add(() => seat.leave());
       run.seat = seat;
       run.state = 'begun';
-      const live = new CommandRun({ id, command: definition.name, minions, owner: caller.name });
+      const leftOut = run.stored === undefined ? call.leftOut : run.stored.leftOut;
+      const begun = { id, command: definition.name, minions, leftOut, owner: caller.name };
+      const live = new CommandRun(begun);
       this.#runs.begin(live, releases);
       this.#options.onBegin?.(live);
       return live;
@@ -362,7 +378,9 @@ export class CommandRunner {
     const { minions, deadline } = run;
     const begunAt = this.#options.host.now();
     const secrets = createSecretReference();
-    const stored = run.stored ?? { id, digest, minions, begunAt, deadline, secrets };
+    const { leftOut } = run.call;
+    const fresh = { id, digest, minions, begunAt, deadline, secrets };
+    const stored = run.stored ?? { ...fresh, ...(leftOut === undefined ? {} : { leftOut }) };
     const take = carried === undefined ? undefined : cluster?.take(id, carried);
     if (run.isRepeated) await keys.keep(owner, stored, stored.deadline, take);
     else await keys.keepFirst(owner, stored, stored.deadline, take);
@@ -403,7 +421,8 @@ export class CommandRunner {
         deadline: time.signal,
         ended: ended.signal,
         ...(isLeft ? { left: closing.signal } : {}),
-        ...(run.isResumed ? { resume: (end) => host.resumeJob(live.id, end) } : {}),
+        secondsLeft: () => Math.max(0, run.deadline - host.now()) / 1000,
+        ...(run.isResumed ? { resume: (options) => host.resumeJob(live.id, options) } : {}),
       });
       await this.#storeOutcome(run, outcome, ({ rows }) => rows.end(live.id));
       run.state = 'over';
@@ -460,9 +479,9 @@ function found(run: Run, live: CommandRun): CommandRun {
 }
 
 /** Outcome of a run whose member left none. */
-function lostCommandOutcome({ id, command, minions }: CommandRun): CommandOutcome {
-  const results = minions.map((minion) => ({ minion, state: 'unfinished' }) as const);
-  return { id, command, status: 'interrupted', results, jids: [id] };
+function lostCommandOutcome(run: CommandRun): CommandOutcome {
+  const results = run.minions.map((minion) => ({ minion, state: 'unfinished' }) as const);
+  return run.outcomeOf(results, { status: 'interrupted', jids: [run.id] });
 }
 
 /** User of the run's jobs. */

@@ -7,6 +7,7 @@ import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
 import type { CompiledCommand } from './command-catalog.ts';
 import { commandResultOf, completedStatus } from './command-execution.ts';
 import type { CommandOutcome, CommandResult } from './command-request.ts';
+import { type LeftOut, unaddressedResults } from './command-run.ts';
 
 /** Rows `keys/<digest>` of commands, sealed. */
 const row = defineRow({
@@ -17,6 +18,8 @@ const row = defineRow({
     /** Of the parameters and the target. */
     digest: Type.String(),
     minions: Texts,
+    /** Part of the target that the command is not sent to. Absent: nothing. */
+    leftOut: Type.Optional(Type.Unsafe<LeftOut>(Type.Object({}))),
     /** Milliseconds since 1970. */
     begunAt: Type.Number(),
     /** Milliseconds since 1970. */
@@ -61,13 +64,17 @@ export async function recoverRun(
     const lost = { minion, state: 'unfinished', reason: 'the master ended' } as const;
     return known.get(minion) ?? lost;
   });
-  const over = completedStatus(results);
+  const { leftOut } = stored;
+  const all = leftOut === undefined ? results : [...results, ...unaddressedResults(leftOut)];
+  const over = completedStatus(all);
   const mayGoOn = job !== undefined && host.now() < stored.deadline;
   const isFinal = over === 'succeeded' || (over === 'failed' && !isRetried(command));
   if (mayGoOn && !isFinal) return 'open';
   const { id } = stored;
   const status = over ?? ('interrupted' as const);
-  return { id, command: command.definition.name, status, results, jids: [id] };
+  const narrowed = leftOut?.isNarrowed === true ? ({ isNarrowed: true } as const) : {};
+  const { name } = command.definition;
+  return { id, command: name, status, results: all, jids: [id], ...narrowed };
 }
 
 /** Returns a job of the job cache, or `undefined`. */

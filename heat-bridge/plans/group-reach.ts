@@ -68,5 +68,6 @@ function unionOfReaches(reaches: readonly (Reach | undefined)[]): Reach | undefi
     includes: (id) => limited.some(({ includes }) => includes(id)),
     denies: (id) => limited.every(({ denies }) => denies(id)),
     showsPillar: (id) => limited.some((reach) => reach.includes(id) && reach.showsPillar(id)),
+    covers: (target) => limited.some(({ covers }) => covers(target)),
   };
 }

@@ -1,6 +1,6 @@
 /** The groups of a plan: given by the caller, or parts of others; and their validation. */
 
-import type { ExtensionHost, TargetBounds } from '#master';
+import type { AddressedMinions, ExtensionHost, TargetBounds } from '#master';
 import { deniedForTarget } from '../commands/callers.ts';
 import { catalogError } from '../commands/command-definition.ts';
 import { type CommandTarget, targetOf } from '../commands/command-request.ts';
@@ -9,6 +9,12 @@ import type { GroupDefinition, PlanDefinition } from './plan-definition.ts';
 
 /** The minions of each group, in their order. */
 export type Groups = Readonly<Record<string, readonly string[]>>;
+
+/** The groups of a run, and the names of those that the caller's rights limited. */
+interface ResolvedGroups {
+  readonly groups: Groups;
+  readonly narrowed: readonly string[];
+}
 
 /** Whether it means one minion, whatever the caller gives. */
 export function isSingleMinionGroup({ select, max, min = 1 }: GroupDefinition): boolean {
@@ -22,11 +28,11 @@ export function isSingleMinionGroup({ select, max, min = 1 }: GroupDefinition): 
  * @throws BridgeError ERR_PLAN_GROUPS, ERR_COMMAND_DENIED; MasterError ERR_BAD_TGT
  */
 export async function resolveGroups(
-  host: Pick<ExtensionHost, 'minionsOf'>,
+  host: Pick<ExtensionHost, 'resolveTarget'>,
   { name: plan, groups }: PlanDefinition,
   given: Readonly<Record<string, CommandTarget>>,
   boundsOf: (group: string) => TargetBounds,
-): Promise<Groups> {
+): Promise<ResolvedGroups> {
   const problem = (text: string): BridgeError =>
     new BridgeError('ERR_PLAN_GROUPS', `${plan}: ${text}`);
   const names = Object.keys(groups).filter((name) => groups[name]?.from === undefined);
@@ -34,11 +40,13 @@ export async function resolveGroups(
     throw problem(`it has the groups ${names.join(', ')} and no other`);
   }
   const settled: Record<string, readonly string[]> = {};
+  const narrowed: string[] = [];
   for (const name of names) {
     const target = Object.hasOwn(given, name) ? given[name] : undefined;
     if (target === undefined) throw problem(`the group ${name} is missing`);
     const bounds = boundsOf(name);
-    const minions = await resolveGroupTarget(host, target, bounds);
+    const { minions, isNarrowed } = await resolveGroupTarget(host, target, bounds);
+    if (isNarrowed) narrowed.push(name);
     if (isOutOfReach(minions, bounds, groups[name])) throw deniedForTarget(plan);
     if (minions === undefined) {
       throw problem(`${name} names minions that are not accepted, or not for this caller`);
@@ -56,7 +64,7 @@ export async function resolveGroups(
       throw problem(`the group ${name} has ${minions.length} minions; expected ${bounds}`);
     }
   }
-  return settled;
+  return { groups: settled, narrowed };
 }
 
 function selectPart({ select }: GroupDefinition, minions: readonly string[]): readonly string[] {
@@ -73,18 +81,19 @@ function isOutOfReach(
   return reach.isEmpty || (minions?.length === 0 && group?.min !== 0);
 }
 
-/** `undefined`: not all of a list are there. */
+/** Resolves one group. `minions` is absent if not all names that the target lists can be addressed. */
 async function resolveGroupTarget(
-  host: Pick<ExtensionHost, 'minionsOf'>,
+  host: Pick<ExtensionHost, 'resolveTarget'>,
   target: CommandTarget,
   bounds: TargetBounds,
-): Promise<readonly string[] | undefined> {
-  if (bounds.reach?.isEmpty === true) return [];
+): Promise<Pick<AddressedMinions, 'isNarrowed'> & { readonly minions?: readonly string[] }> {
+  if (bounds.reach?.isEmpty === true) return { minions: [], isNarrowed: true };
   const request = targetOf(target);
-  const meant = await host.minionsOf(request, bounds);
-  if (bounds.reach !== undefined && meant.length === 0) return meant;
-  if (request.tgtType !== 'list' || typeof request.tgt === 'string') return meant;
-  return request.tgt.every((id) => meant.includes(id)) ? request.tgt : undefined;
+  const { minions, missing, isNarrowed } = await host.resolveTarget(request, bounds);
+  if (bounds.reach !== undefined && minions.length === 0) return { minions, isNarrowed };
+  if (missing.length > 0) return { isNarrowed };
+  const isOrdered = request.tgtType === 'list' && typeof request.tgt !== 'string';
+  return { minions: isOrdered ? request.tgt : minions, isNarrowed };
 }
 
 /** @throws BridgeError ERR_CATALOG */

@@ -87,6 +87,8 @@ export interface PlanHandle {
   readonly id: string;
   readonly plan: string;
   readonly groups: Groups;
+  /** Groups of which the caller's rights leave out minions that their targets may match. */
+  readonly narrowed: readonly string[];
   /** Whether the key was used before, and this is that run. */
   readonly isRepeated: boolean;
   /** What minions do ends in results and not in an error. Rejects where the master fails. */

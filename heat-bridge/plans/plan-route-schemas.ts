@@ -99,6 +99,7 @@ const PlanUpdateSchema = Type.Union([
     type: Type.Literal('begun'),
     id: word,
     groups: Type.Record(Type.String(), texts),
+    narrowed: texts,
     isRepeated: Type.Boolean(),
   }),
   Type.Object({

@@ -46,6 +46,8 @@ export interface PlanStarted {
   readonly type: 'begun';
   readonly id: string;
   readonly groups: Groups;
+  /** Groups of which the caller's rights leave out minions that their targets may match. */
+  readonly narrowed: readonly string[];
   readonly isRepeated: boolean;
 }
 
@@ -96,8 +98,8 @@ export function planMethods(api: PlanApi, host: ExtensionHost): RpcTable {
 }
 
 /** The first item of a run of a plan. */
-export function firstPlanUpdate({ id, groups, isRepeated }: PlanHandle): PlanStarted {
-  return { type: 'begun', id, groups, isRepeated };
+export function firstPlanUpdate({ id, groups, narrowed, isRepeated }: PlanHandle): PlanStarted {
+  return { type: 'begun', id, groups, narrowed, isRepeated };
 }
 
 /** Who reads no more leaves the run to itself. */

@@ -9,6 +9,8 @@ export interface PlanRunOptions {
   readonly id: string;
   readonly plan: string;
   readonly groups: Groups;
+  /** Groups that the rights of the caller limited. Default: none. */
+  readonly narrowed?: readonly string[] | undefined;
   /** Name of whoever it is of. */
   readonly owner: string;
 }
@@ -17,12 +19,14 @@ export interface PlanRunOptions {
 export class PlanRun extends TrackedRun<PlanUpdate, PlanOutcome> {
   readonly plan: string;
   readonly groups: Groups;
+  readonly narrowed: readonly string[];
   #undoesOnCancel = true;
 
-  constructor({ id, plan, groups, owner }: PlanRunOptions) {
+  constructor({ id, plan, groups, narrowed = [], owner }: PlanRunOptions) {
     super(id, owner);
     this.plan = plan;
     this.groups = groups;
+    this.narrowed = narrowed;
   }
 
   /** Whether whoever cancelled it wants to have taken back what is done. */
@@ -38,11 +42,12 @@ export class PlanRun extends TrackedRun<PlanUpdate, PlanOutcome> {
   }
 
   handle(isRepeated: boolean): PlanHandle {
-    const { id, plan, groups, outcome } = this;
+    const { id, plan, groups, narrowed, outcome } = this;
     return {
       id,
       plan,
       groups,
+      narrowed,
       isRepeated,
       outcome,
       updates: () => this.updates(),

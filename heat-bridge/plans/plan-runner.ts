@@ -226,11 +226,14 @@ export class PlanRunner {
     const { host } = this.#options;
     const { plan, request } = run.call;
     const boundsOf = (group: string): TargetBounds => targetBoundsOfGroup(host, run.call, group);
-    const groups = await resolveGroups(host, plan.definition, request.groups, boundsOf);
+    const resolved = await resolveGroups(host, plan.definition, request.groups, boundsOf);
+    const { groups, narrowed } = resolved;
     this.#permit(run.call, groups);
     const { key, digest = '' } = stored ?? {};
     const id = await host.freshJid();
-    const fresh = { id, digest, groups, begunAt: host.now(), begun: [], ended: [] };
+    const begunAt = host.now();
+    const limited = narrowed.length === 0 ? {} : { narrowed };
+    const fresh = { id, digest, groups, ...limited, begunAt, begun: [], ended: [] };
     if (key !== undefined) {
       // Before anything is published.
       const { cluster, keys } = this.#runs;
@@ -399,6 +402,6 @@ function auditEntryOf({ status }: PlanOutcome): Pick<AuditEntry, 'action' | 'out
   return { action: 'plan.end', outcome, detail: status };
 }
 
-function createPlanRun({ plan, caller }: PlanCall, { id, groups }: StoredPlan): PlanRun {
-  return new PlanRun({ id, plan: plan.definition.name, groups, owner: caller.name });
+function createPlanRun({ plan, caller }: PlanCall, { id, groups, narrowed }: StoredPlan): PlanRun {
+  return new PlanRun({ id, plan: plan.definition.name, groups, narrowed, owner: caller.name });
 }

@@ -14,6 +14,8 @@ const row = defineRow({
     /** Of the parameters and the groups. */
     digest: Type.String(),
     groups: Type.Unsafe<Groups>(Type.Object({})),
+    /** Groups that the rights of the caller limited. Absent: none. */
+    narrowed: Type.Optional(Texts),
     /** Milliseconds since 1970. */
     begunAt: Type.Number(),
     /** Steps that were begun, those that ended among them. */

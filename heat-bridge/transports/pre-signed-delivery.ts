@@ -7,7 +7,7 @@ import {
   deliveryOutcomeOf,
   errorTextOf,
 } from '../openstack/service-answer.ts';
-import { heatBody } from './signal-body.ts';
+import { heatBody, storableReason } from './signal-body.ts';
 import type { Ask, Delivery, ResultDelivery } from './transport.ts';
 
 type PreSigned = { readonly url: string };
@@ -35,7 +35,7 @@ export function awsBody({ record, signalId }: Delivery<unknown>): string {
   const { status, reason = 'signal received', data = '' } = record.signal;
   return JSON.stringify({
     Status: status,
-    Reason: reason,
+    Reason: storableReason(reason),
     Data: typeof data === 'string' ? data : writeJson(data),
     UniqueId: signalId,
   });

@@ -8,5 +8,15 @@ export function heatBody({
   record,
   signalId,
 }: Pick<Delivery<unknown>, 'record' | 'signalId'>): string {
-  return writeJson({ ...record.signal, id: signalId });
+  const { reason, ...signal } = record.signal;
+  const text = reason === undefined ? {} : { reason: storableReason(reason) };
+  return writeJson({ ...signal, ...text, id: signalId });
+}
+
+/**
+ * A reason that Heat can store. Its database has columns of three-byte UTF-8: a character beyond them
+ * ends the engine's work on the stack, which then stays in progress.
+ */
+export function storableReason(reason: string): string {
+  return reason.toWellFormed().replace(/[\u{10000}-\u{10ffff}]/gu, '\ufffd');
 }

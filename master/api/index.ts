@@ -38,6 +38,7 @@ export {
 } from './files.ts';
 export type { FunctionCall, FunctionResult, StartedCall } from './functions.ts';
 export type {
+  AddressedMinions,
   BatchRequest,
   BatchUpdate,
   Delivery,

@@ -19,6 +19,8 @@ export type BatchUpdate =
       readonly minions: readonly string[];
       /** Minions that did not; nothing will be sent to them. */
       readonly silent: readonly string[];
+      /** Present if the caller's rights limited the target to minions that they name. */
+      readonly isNarrowed?: true;
     }
   | JobUpdate
   | {
@@ -35,6 +37,11 @@ export interface RunRequest extends PublishRequest {
   readonly timeoutSeconds?: number;
   /** How long they have for that answer. */
   readonly gatherJobTimeoutSeconds?: number;
+  /**
+   * Seconds for which silent minions are asked again and again before they are given up. Default 0:
+   * a minion is given up after it was asked once, as in Salt.
+   */
+  readonly patienceSeconds?: number;
   /** Run on so many minions only, chosen at random among those that have the function. */
   readonly subset?: number;
 }
@@ -72,6 +79,8 @@ export interface PublishRequest extends TargetRequest {
 export interface JobOrigin extends Requested {
   /** The minion that asks for it; told to the minions, as Salt does. */
   readonly requestedBy?: string;
+  /** The part of the target that was left out before the job was published. */
+  readonly leftOut?: Pick<AddressedMinions, 'isNarrowed' | 'missing'>;
 }
 
 /** What a running job tells, in this order: `published`, then the rest, `finished` last. */
@@ -81,6 +90,8 @@ export type JobUpdate =
       readonly jid: string;
       readonly minions: readonly string[];
       readonly missing: readonly string[];
+      /** Present if the caller's rights limited the target to minions that they name. */
+      readonly isNarrowed?: true;
       /** Subscribers that were passed over because their queue was full. */
       readonly skipped: number;
       /** Those that it was never sent to, where the process that published it ended before. */
@@ -95,7 +106,10 @@ export type JobUpdate =
       readonly type: 'finished';
       readonly jid: string;
       readonly answered: readonly string[];
-      /** Minions that neither returned nor said that they are still at it. */
+      /**
+       * Minions that neither returned nor said that they are still at it, and the names of `missing`
+       * if the job was published to anybody.
+       */
       readonly silent: readonly string[];
       /** Those that had not come back from a restart of the master in time for the job. */
       readonly reconnecting: readonly string[];
@@ -128,6 +142,8 @@ export interface JobSummary {
   readonly publishedAt: number;
   /** Whether a minion started it itself. */
   readonly selfMade: boolean;
+  /** Present if the rights of its user limited the target to minions that they name. */
+  readonly isNarrowed?: true;
   /** How many minions there are in each state. */
   readonly counts: Readonly<Record<DeliveryState, number>>;
 }
@@ -157,6 +173,18 @@ export interface TargetPlan {
   readonly minions: readonly PlannedMinion[];
   /** Why the expression is broken, and therefore means nobody. */
   readonly problem?: string;
+}
+
+/** Minions that a target addresses, and the part of the target that is left out. */
+export interface AddressedMinions {
+  readonly minions: readonly string[];
+  /**
+   * Names in the target that are not addressed: they have no accepted key, or the rights of the
+   * caller do not extend to them.
+   */
+  readonly missing: readonly string[];
+  /** Whether the caller's rights limit the target to minions that they name. */
+  readonly isNarrowed: boolean;
 }
 
 /** A target as a caller names it. */

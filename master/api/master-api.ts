@@ -188,8 +188,10 @@ export interface KeysApi {
 export interface JobReceipt {
   readonly jid: string;
   readonly minions: readonly string[];
-  /** Names of a list target that have no accepted key. */
+  /** Names in the target that it was not published to. */
   readonly missing: readonly string[];
+  /** Present if the caller's rights limited the target to minions that they name. */
+  readonly isNarrowed?: true;
   /** Subscribers that were passed over because their queue was full. */
   readonly skipped: number;
   /** Why the target could not be read; nobody is meant then. */

@@ -8,6 +8,7 @@ import type { Decision, Policy, Question, Subject } from '#acl';
 import type { FixedConfig, MasterConfig, ReloadableConfig } from '#config';
 import type { WireMap } from '#minion-protocol';
 import type {
+  AddressedMinions,
   ExtPillar,
   FileServerBackend,
   JobUpdate,
@@ -23,7 +24,7 @@ import type { AuditTrail } from '../audit/index.ts';
 import type { KeyAcceptanceHook, KeyLifecycle } from '../auth/index.ts';
 import type { CallGate } from '../context/index.ts';
 import type { InsteadOf, MasterFunction } from '../functions/index.ts';
-import type { ReturnRedaction } from '../jobs/index.ts';
+import type { FollowOptions, ReturnRedaction } from '../jobs/index.ts';
 import type { RequestTypes, SignalIntake } from '../requests/index.ts';
 import type { TargetBounds } from '../users/index.ts';
 import type { HttpRoutes } from './http-routes.ts';
@@ -103,15 +104,15 @@ export interface ExtensionHost {
    * @param policy - default: the current one
    */
   decide(question: Question, policy?: Policy): Decision;
-  /** Returns the ids that a target matches with certainty. @throws MasterError ERR_BAD_TGT */
-  minionsOf(target: TargetRequest, bounds?: TargetBounds): Promise<readonly string[]>;
+  /** Resolves a target to the ids that it matches with certainty. @throws MasterError ERR_BAD_TGT */
+  resolveTarget(target: TargetRequest, bounds?: TargetBounds): Promise<AddressedMinions>;
   /** Whether a compound target of an operator matches all of these minions with certainty. */
   isWithin(minions: readonly string[], target: string): boolean;
   /**
    * Follows a published job to its end, beginning with the returns that are stored. The job may be
    * that of a master before this one. @throws MasterError ERR_JOB_UNKNOWN
    */
-  resumeJob(jid: string, signal?: AbortSignal): AsyncIterable<JobUpdate>;
+  resumeJob(jid: string, options?: FollowOptions): AsyncIterable<JobUpdate>;
   /**
    * Finds the subject of a token, by `masterServices.tokenHolders` with its wrappers.
    * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE
@@ -119,8 +120,11 @@ export interface ExtensionHost {
   holdToken(token: string): Promise<TokenHolder>;
   /** Returns a job id that no job has. */
   freshJid(): Promise<string>;
-  /** Whether the minion is connected to this master, or to any member of its cluster. */
-  isConnected(minion: string): Promise<boolean>;
+  /**
+   * Whether the minion can be reached by this master, or by any member of its cluster. It is asked
+   * (`test.ping`) unless it answered a moment ago, and has `gather_job_timeout` to answer.
+   */
+  isReachable(minion: string): Promise<boolean>;
   /** Rows of this master alone, also where it is a member of a cluster. */
   readonly state: StateArea;
   /** Rows of all members of the cluster. Without a cluster they are those of {@link state}. */

@@ -3,47 +3,13 @@
 import {
   type BatchRequest,
   type BatchUpdate,
+  type JobOrigin,
   type JobUpdate,
   MasterError,
   type RunRequest,
 } from '../api/index.ts';
 import { isFailureCode } from './job-return.ts';
 import { ParallelJobs } from './parallel-jobs.ts';
-
-/** Who is at it, who has yet to be, and how many more may. */
-class BatchSlots {
-  readonly #left: string[];
-  readonly #active = new Set<string>();
-  #free: number;
-
-  constructor(minions: readonly string[], count: number) {
-    this.#left = [...minions];
-    this.#free = count;
-  }
-
-  /** Minions that nothing was sent to. */
-  get left(): readonly string[] {
-    return this.#left;
-  }
-
-  /** As many minions as there are free places, which are theirs from now on. */
-  take(): string[] {
-    const next = this.#left.splice(0, this.#free);
-    this.#free -= next.length;
-    for (const minion of next) this.#active.add(minion);
-    return next;
-  }
-
-  /** These minions are done. @returns how many places they had */
-  leave(minions: readonly string[]): number {
-    return minions.filter((minion) => this.#active.delete(minion)).length;
-  }
-
-  /** Slots may be taken again. */
-  free(count: number): void {
-    this.#free += count;
-  }
-}
 
 /** Calls back after a time; gives the function that calls it off. */
 export type StartTimer = (milliseconds: number, onEnd: () => void) => () => void;
@@ -54,39 +20,8 @@ const startTimer: StartTimer = (milliseconds, onEnd) => {
   return () => clearTimeout(timer);
 };
 
-/** Keeps places empty for a while after their minions are done (`--batch-wait`). */
-class BatchWait {
-  readonly #waitMs: number;
-  readonly #onEnd: (count: number) => void;
-  readonly #start: StartTimer;
-  readonly #stops = new Set<() => void>();
-
-  constructor(waitMs: number, onEnd: (count: number) => void, start: StartTimer) {
-    this.#waitMs = waitMs;
-    this.#onEnd = onEnd;
-    this.#start = start;
-  }
-
-  add(count: number): void {
-    if (count === 0) return;
-    if (this.#waitMs === 0) {
-      this.#onEnd(count);
-      return;
-    }
-    const stop = this.#start(this.#waitMs, () => {
-      this.#stops.delete(stop);
-      this.#onEnd(count);
-    });
-    this.#stops.add(stop);
-  }
-
-  stop(): void {
-    for (const stop of this.#stops) stop();
-  }
-}
-
 /** Publishes one job and follows it. */
-type Run = (request: RunRequest, signal?: AbortSignal) => AsyncIterable<JobUpdate>;
+type Run = (request: RunRequest & JobOrigin, signal?: AbortSignal) => AsyncIterable<JobUpdate>;
 
 /**
  * Reads the size of a batch: a number of minions, or a share of them with a percent sign before or
@@ -113,7 +48,7 @@ function pythonNumber(text: string): string | undefined {
  */
 export async function* runBatch(
   run: Run,
-  request: BatchRequest,
+  request: BatchRequest & JobOrigin,
   signal?: AbortSignal,
   start: StartTimer = startTimer,
 ): AsyncGenerator<BatchUpdate, void, void> {
@@ -121,41 +56,63 @@ export async function* runBatch(
   const read = checkedSize(size);
   const gathered = await gather(run, target, signal);
   yield gathered;
-  const { delimiter: _delimiter, ...job } = target;
+  const { delimiter: _delimiter, leftOut, ...given } = target;
   const { minions } = gathered;
-  const places = new BatchSlots(minions, placesOf(read, minions.length));
+  // The names that are not addressed are among those that did not answer.
+  const job = leftOut === undefined ? given : { ...given, leftOut: { ...leftOut, missing: [] } };
+  const left = [...minions];
+  const active = new Set<string>();
+  let free = placesOf(read, minions.length);
   const end = new AbortController();
   const jobs = new ParallelJobs((ids) => {
     const stop = signal === undefined ? end.signal : AbortSignal.any([end.signal, signal]);
     return run({ ...job, tgt: ids, tgtType: 'list' }, stop);
   });
-  const makeRoom = (count: number): void => {
-    places.free(count);
-    jobs.wake();
+  /** As many minions as there are free places, which are theirs from now on. */
+  const takeNext = (): string[] => {
+    const next = left.splice(0, free);
+    free -= next.length;
+    for (const minion of next) active.add(minion);
+    return next;
   };
-  const coolings = new BatchWait(waitSeconds * 1000, makeRoom, start);
+  const stops = new Set<() => void>();
+  /** These minions are done; their places stay empty for a while (`--batch-wait`). */
+  const leave = (done: readonly string[]): void => {
+    const count = done.filter((minion) => active.delete(minion)).length;
+    const makeRoom = (): void => {
+      free += count;
+      jobs.wake();
+    };
+    if (count > 0 && waitSeconds === 0) makeRoom();
+    if (count === 0 || waitSeconds === 0) return;
+    const stop = start(waitSeconds * 1000, () => {
+      stops.delete(stop);
+      makeRoom();
+    });
+    stops.add(stop);
+  };
   try {
-    jobs.start(places.take());
-    while (jobs.isBusy || places.left.length > 0) {
+    jobs.start(takeNext());
+    while (jobs.isBusy || left.length > 0) {
       const event = await jobs.next();
-      if (event.type === 'ended') coolings.add(places.leave(event.minions));
+      if (event.type === 'ended') leave(event.minions);
       else if (event.type === 'update') {
         const { update } = event;
         yield update;
         if (update.type === 'return') {
           if (failHard && isFailureCode(update.retcode)) {
-            return yield { type: 'ended', failed: update.minion, left: places.left };
+            return yield { type: 'ended', failed: update.minion, left };
           }
-          if (update.resource === undefined) coolings.add(places.leave([update.minion]));
+          if (update.resource === undefined) leave([update.minion]);
         }
       }
-      if (signal?.aborted !== true) jobs.start(places.take());
+      if (signal?.aborted !== true) jobs.start(takeNext());
       else if (!jobs.isBusy) break;
     }
-    yield { type: 'ended', left: places.left };
+    yield { type: 'ended', left };
   } finally {
     end.abort();
-    coolings.stop();
+    for (const stop of stops) stop();
   }
 }
 
@@ -174,20 +131,19 @@ function placesOf(size: number | string, minions: number): number {
 /** Who answers a ping. The order is that of the ids: it does not depend on who is fastest. */
 async function gather(
   run: Run,
-  { fun: _fun, arg: _arg, kwarg: _kwarg, jid: _jid, ret: _ret, ...job }: RunRequest,
+  { fun: _fun, arg: _arg, kwarg: _kwarg, jid: _jid, ret: _ret, ...job }: RunRequest & JobOrigin,
   signal?: AbortSignal,
 ): Promise<Extract<BatchUpdate, { type: 'gathered' }>> {
   const minions: string[] = [];
   const silent: string[] = [];
+  let narrowed: { readonly isNarrowed?: true } = {};
   for await (const update of run({ ...job, fun: 'test.ping' }, signal)) {
+    if (update.type === 'published' && update.isNarrowed) narrowed = { isNarrowed: true };
     if (update.type === 'return') minions.push(update.minion);
     if (update.type === 'finished') silent.push(...update.silent, ...update.reconnecting);
   }
-  return { type: 'gathered', minions: minions.sort(), silent };
+  return { type: 'gathered', minions: minions.sort(), silent, ...narrowed };
 }
-
-/** Publishes one job and follows it. */
-type RunOnce = (request: RunRequest) => AsyncIterable<JobUpdate>;
 
 /**
  * Asks the target which functions it has, chooses among those that have this one, and runs the
@@ -196,8 +152,8 @@ type RunOnce = (request: RunRequest) => AsyncIterable<JobUpdate>;
  * @throws MasterError ERR_BAD_TGT, ERR_ARGS
  */
 export async function* runSubset(
-  run: RunOnce,
-  { subset = 1, ...request }: RunRequest,
+  run: Run,
+  { subset = 1, ...request }: RunRequest & JobOrigin,
   random: (below: number) => number,
 ): AsyncGenerator<JobUpdate, void, void> {
   if (!Number.isSafeInteger(subset) || subset < 1) {
@@ -205,13 +161,20 @@ export async function* runSubset(
   }
   const { fun, arg: _arg, kwarg: _kwarg, jid: _jid, ...question } = request;
   const having: string[] = [];
+  let missing: readonly string[] = [];
+  let isNarrowed = false;
   for await (const update of run({ ...question, fun: 'sys.list_functions' })) {
+    if (update.type === 'published') {
+      missing = update.missing;
+      isNarrowed = update.isNarrowed === true;
+    }
     if (update.type !== 'return' || !Array.isArray(update.return)) continue;
     const functions = new Set(update.return);
     if ([fun].flat().every((name) => functions.has(name))) having.push(update.minion);
   }
   const { delimiter: _delimiter, ...job } = request;
-  yield* run({ ...job, tgt: choose(having, subset, random), tgtType: 'list' });
+  const tgt = choose(having, subset, random);
+  yield* run({ ...job, tgt, tgtType: 'list', leftOut: { missing, isNarrowed } });
 }
 
 function choose(

@@ -173,6 +173,8 @@ interface FollowedJob {
   readonly quietMs: number;
   /** Milliseconds that they have for that answer. */
   readonly gatherMs: number;
+  /** Milliseconds for which they are asked again and again before they are given up. */
+  readonly patienceMs: number;
   /** Minions that it was never sent to. Default: none. */
   readonly notSent?: ReadonlySet<string>;
 }
@@ -185,7 +187,7 @@ export function createJobEventQueue(): BoundedQueue<JobNews> {
 /** What it tells after `published`; it ends too when the signal or the closing master says so. */
 export async function* followJob(
   { dispatcher, facts }: FollowDeps,
-  { job, record, news, firstMs, quietMs, gatherMs, notSent = new Set() }: FollowedJob,
+  { job, record, news, firstMs, quietMs, gatherMs, patienceMs, notSent = new Set() }: FollowedJob,
   signal?: AbortSignal,
 ): AsyncGenerator<JobUpdate, void, void> {
   const { jid } = record;
@@ -196,7 +198,12 @@ export async function* followJob(
   const returns: LedgerReturn[] = [];
   const unanswered: string[] = [...notSent];
   let idleTimeoutMs = firstMs;
-  const quiet = new QuietTimer(() => news.push({ type: 'quiet' }));
+  const patientUntil = performance.now() + patienceMs;
+  let timer: NodeJS.Timeout | undefined;
+  const restartTimer = (): void => {
+    clearTimeout(timer);
+    timer = setTimeout(() => news.push({ type: 'quiet' }), idleTimeoutMs);
+  };
   const end = new AbortController();
   const abort = (): void => {
     end.abort();
@@ -214,7 +221,7 @@ export async function* followJob(
   };
   let isAsking = false;
   try {
-    quiet.restart(idleTimeoutMs);
+    restartTimer();
     while (waiting.size > 0) {
       const next = await news.next();
       if (next.done || end.signal.aborted) break;
@@ -224,7 +231,7 @@ export async function* followJob(
           waiting.note(result);
           returns.push(forLedger(result));
           yield { type: 'return', jid, ...result };
-          if (!isAsking) quiet.restart(idleTimeoutMs);
+          if (!isAsking) restartTimer();
           break;
         }
         case 'quiet':
@@ -236,12 +243,12 @@ export async function* followJob(
           isAsking = false;
           idleTimeoutMs = quietMs;
           job.noteRunning(asked, running);
-          for (const minion of asked) {
+          for (const minion of performance.now() < patientUntil ? [] : asked) {
             if (running.has(minion) || job.isOver(minion)) continue;
             if (waiting.giveUp(minion)) unanswered.push(minion);
           }
           if (running.size > 0) yield { type: 'running', jid, minions: [...running] };
-          quiet.restart(idleTimeoutMs);
+          restartTimer();
           break;
         }
         case 'failed':
@@ -250,18 +257,19 @@ export async function* followJob(
     }
     const isAway = (minion: string): boolean => facts.isReconnecting(minion, record.publishedAt);
     const left = [...unanswered, ...waiting.minions].filter((id) => !job.hasResourceAnswer(id));
+    const namedInVain = record.minions.length === 0 ? [] : record.missing;
     const progress = { returns, running: job.running, isFollowed: false, notSent };
     yield {
       type: 'finished',
       jid,
       answered: [...new Set(returns.map(({ minion }) => minion))],
-      silent: left.filter((minion) => !isAway(minion)),
+      silent: [...left.filter((minion) => !isAway(minion)), ...namedInVain],
       reconnecting: left.filter(isAway),
       deliveries: describeDeliveries(record, progress, facts),
     };
   } finally {
     end.abort();
-    quiet.stop();
+    clearTimeout(timer);
     for (const reason of reasons) reason.removeEventListener('abort', abort);
   }
 }
@@ -305,24 +313,5 @@ class Awaited {
   /** No longer waits for it. @returns whether it was waited for */
   giveUp(minion: string): boolean {
     return this.#left.delete(minion);
-  }
-}
-
-/** Fires once after a time in which it was not restarted. */
-class QuietTimer {
-  readonly #onQuiet: () => void;
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(onQuiet: () => void) {
-    this.#onQuiet = onQuiet;
-  }
-
-  restart(milliseconds: number): void {
-    this.stop();
-    this.#timer = setTimeout(this.#onQuiet, milliseconds);
-  }
-
-  stop(): void {
-    clearTimeout(this.#timer);
   }
 }

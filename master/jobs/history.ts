@@ -64,8 +64,9 @@ async function report(parts: HistoryDeps, record: JobRecord): Promise<JobReport>
   const running = job?.running ?? new Set<string>();
   const progress = { returns, running, isFollowed, notSent: cache.notSentTo(record) };
   const deliveries = describeDeliveries(record, progress, facts);
-  const { jid, fun, arg, tgt, tgtType, user, publishedAt, selfMade } = record;
-  const summary = { jid, fun, tgt, tgtType, user, publishedAt, selfMade };
+  const { jid, fun, arg, tgt, tgtType, user, publishedAt, selfMade, isNarrowed } = record;
+  const narrowed = isNarrowed === true ? { isNarrowed } : {};
+  const summary = { jid, fun, tgt, tgtType, user, publishedAt, selfMade, ...narrowed };
   return { ...summary, arg, counts: countStates(deliveries), deliveries, returns };
 }
 

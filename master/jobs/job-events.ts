@@ -15,6 +15,7 @@ export function newJobEvent(record: JobRecord): WireMap {
     arg: [...record.arg],
     minions: [...record.minions],
     missing: [...record.missing],
+    ...(record.isNarrowed ? { narrowed: true } : {}),
   };
 }
 

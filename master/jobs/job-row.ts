@@ -25,7 +25,10 @@ const fields = {
   user: Type.String(),
   /** Ids that it was published to. */
   minions: Texts,
+  /** Names in the target that it was not published to. */
   missing: Texts,
+  /** Present if the rights of the user limited the target. */
+  isNarrowed: Type.Optional(Type.Literal(true)),
   /** Milliseconds since 1970. */
   publishedAt: Type.Number(),
   /** Whether a minion started it itself (`jid: req`). */

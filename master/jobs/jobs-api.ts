@@ -5,14 +5,12 @@ import { runBatch } from './batch.ts';
 import { idleTimeoutMs, listJobs, showJob } from './history.ts';
 import type { Job } from './job.ts';
 import type { JobCache } from './job-cache.ts';
-import { resumeJob } from './resume-job.ts';
+import { type ResumeDeps, resumeJob } from './resume-job.ts';
 import { createRun, type RunDeps } from './run-job.ts';
 import type { TargetResolver } from './targets.ts';
 
-interface JobsApiDeps extends RunDeps {
+interface JobsApiDeps extends RunDeps, Pick<ResumeDeps, 'now' | 'startedAt'> {
   readonly cache: JobCache;
-  /** Milliseconds since 1970. */
-  readonly now: () => number;
   readonly targets: TargetResolver;
 }
 
@@ -22,16 +20,17 @@ export function createJobsApi(parts: JobsApiDeps): InProcessJobsApi {
   return {
     publish: async (request) => {
       const { record, delivery, problem } = await dispatcher.publish(request);
-      const { jid, minions, missing } = record;
+      const { jid, minions, missing, isNarrowed } = record;
       const broken = problem === undefined ? {} : { problem };
-      return { jid, minions, missing, skipped: delivery.skipped, ...broken };
+      const narrowed = isNarrowed === true ? { isNarrowed } : {};
+      return { jid, minions, missing, skipped: delivery.skipped, ...narrowed, ...broken };
     },
     run,
     batch: async function* (request, signal) {
       const jid = request.jid ?? (await dispatcher.freshJid());
       yield* runBatch(run, { ...request, jid }, signal);
     },
-    follow: (jid, signal) => resumeJob(parts, jid, signal),
+    follow: (jid, signal) => resumeJob(parts, jid, { signal }),
     list: (request) => listJobs(parts, request),
     active: async () => cache.underWay(idleTimeoutMs(config)).map(progressOf),
     plan: (request) => targets.plan(request),

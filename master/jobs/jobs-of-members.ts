@@ -2,7 +2,6 @@ import type { Logger } from 'pino';
 import type { PublishKey } from '../auth/index.ts';
 import type { OtherMembers } from './dispatcher.ts';
 import type { JobCache } from './job-cache.ts';
-import type { LocalPresence } from './local-presence.ts';
 import type { Addressees, Publisher } from './publisher.ts';
 
 /** The parts of this master that jobs of other members of the cluster use. */
@@ -20,6 +19,4 @@ export interface JobsOfMembersDeps {
 export interface JobsOfMembers {
   /** Publishes the jobs of other members here, and this member's jobs there. */
   open(deps: JobsOfMembersDeps): OtherMembers;
-  /** Asks the other members whether a minion is connected to them. */
-  presence(here: Pick<LocalPresence, 'has'>): { isConnected(id: string): Promise<boolean> };
 }

@@ -1,11 +1,10 @@
 /** Opens the jobs of a master. */
 
-import type { LiveConfig } from '#config';
 import type { MasterTransport } from '#minion-protocol';
-import type { InProcessJobsApi, MinionInfo, PresentMinion } from '../api/index.ts';
+import type { InProcessJobsApi, JobUpdate, MinionInfo, PresentMinion } from '../api/index.ts';
 import type { Audit } from '../audit/index.ts';
 import type { Auth } from '../auth/index.ts';
-import type { MasterContext } from '../context/index.ts';
+import type { ModuleDeps } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import { JobDispatcher } from './dispatcher.ts';
 import type { MinionFacts } from './follow-job.ts';
@@ -14,17 +13,16 @@ import { freshJid, JobCache } from './job-cache.ts';
 import { createJobsApi } from './jobs-api.ts';
 import type { JobsOfMembers } from './jobs-of-members.ts';
 import { KnownResources } from './known-resources.ts';
-import { LocalPresence } from './local-presence.ts';
 import { KnownFacts } from './minion-facts.ts';
 import { needingOwnRestart, PresenceEvents, presentMinions } from './presence.ts';
 import { PublicationLog } from './publication-log.ts';
 import { Publisher } from './publisher.ts';
+import { Reachability } from './reachability.ts';
 import { Reconnecting } from './reconnecting.ts';
+import { type FollowOptions, resumeJob } from './resume-job.ts';
 import { TargetResolver } from './targets.ts';
 
-export interface JobDeps {
-  readonly config: LiveConfig;
-  readonly context: MasterContext;
+export interface JobDeps extends ModuleDeps {
   readonly auth: Auth;
   readonly audit: Audit;
   readonly events: Events;
@@ -45,12 +43,14 @@ export interface Jobs {
   readonly targets: TargetResolver;
   readonly dispatcher: JobDispatcher;
   readonly api: InProcessJobsApi;
+  /** Follows a job that was published before. @throws MasterError ERR_JOB_UNKNOWN */
+  resume(jid: string, options: FollowOptions): AsyncIterable<JobUpdate>;
   /** A job id that no job has. */
   freshJid(): Promise<string>;
   /** The minions that listen to publications. */
   present(): PresentMinion[];
-  /** Whether a minion listens to publications, at any member of the cluster. */
-  isConnected(id: string): Promise<boolean>;
+  /** Whether a minion is there, at any member of the cluster: see {@link Reachability}. */
+  isReachable(id: string): Promise<boolean>;
   /** The accepted minions. */
   list(): MinionInfo[];
   /** Logs which minions that are present do not connect again by themselves. */
@@ -146,9 +146,13 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
       acceptedIds: () => keys.acceptedIds(),
       lastRemote: (id) => lastHeard.lastRemote(id),
     });
-  const here = new LocalPresence(() => present().map(({ id }) => id));
-  const elsewhere = deps.others?.presence(here);
-  const apiDeps = { dispatcher, targets, cache, config, facts: minions, now };
+  const reachability = new Reachability({
+    dispatcher,
+    isAccepted: minions.isAccepted,
+    waitMs: () => config.current.gatherJobTimeout * 1000,
+    log: context.log,
+  });
+  const apiDeps = { dispatcher, targets, cache, config, facts: minions, now, startedAt: now() };
   return {
     cache,
     minions,
@@ -157,9 +161,10 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
     targets,
     dispatcher,
     api: createJobsApi(apiDeps),
+    resume: (jid, options) => resumeJob(apiDeps, jid, options),
     freshJid: () => freshJid(nextJid, cache),
     present,
-    isConnected: async (id) => here.has(id) || (await elsewhere?.isConnected(id)) === true,
+    isReachable: (id) => reachability.isReachable(id),
     list: () => listMinions(auth, present(), facts),
     warnOfOwnRestarts: () => {
       const minions = needingOwnRestart(present(), (id) => facts.of(id));

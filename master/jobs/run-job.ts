@@ -22,18 +22,24 @@ export async function* runJob(
   signal?: AbortSignal,
 ): AsyncGenerator<JobUpdate, void, void> {
   const { current } = parts.config;
-  const { timeoutSeconds = current.timeout, gatherJobTimeoutSeconds = current.gatherJobTimeout } =
-    request;
+  const {
+    timeoutSeconds = current.timeout,
+    gatherJobTimeoutSeconds = current.gatherJobTimeout,
+    patienceSeconds = 0,
+  } = request;
   const news = createJobEventQueue();
   const { job, record, delivery, problem, stopListening } = await parts.dispatcher.publish(
     request,
     (result) => news.push({ type: 'return', result }),
   );
   try {
-    const { jid, minions, missing } = record;
+    const { jid, minions, missing, isNarrowed } = record;
+    const { skipped } = delivery;
     const broken = problem === undefined ? {} : { problem };
-    yield { type: 'published', jid, minions, missing, skipped: delivery.skipped, ...broken };
-    const patience = { firstMs: timeoutSeconds * 1000, quietMs: timeoutSeconds * 1000 };
+    const narrowed = isNarrowed === true ? { isNarrowed } : {};
+    yield { type: 'published', jid, minions, missing, skipped, ...narrowed, ...broken };
+    const quietMs = timeoutSeconds * 1000;
+    const patience = { firstMs: quietMs, quietMs, patienceMs: patienceSeconds * 1000 };
     const gatherMs = gatherJobTimeoutSeconds * 1000;
     yield* followJob(parts, { job, record, news, ...patience, gatherMs }, signal);
   } finally {

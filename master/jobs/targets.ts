@@ -11,6 +11,7 @@ import {
   type TargetExpression,
 } from '#minion-protocol';
 import {
+  type AddressedMinions,
   MasterError,
   type PlannedMinion,
   type TargetPlan,
@@ -19,13 +20,10 @@ import {
 import { badTarget, parseTarget, parseUnexpanded, requireNodegroups } from '../arguments/index.ts';
 import { SlowPatternRunner, SlowPatterns } from './slow-patterns.ts';
 
-/** Who a target means, among the accepted keys [WIRE 12.2]. */
-export interface ResolvedTarget {
+/** Minions that a target means, among the accepted keys [WIRE 12.2]. */
+export interface ResolvedTarget extends AddressedMinions {
   /** The target as it is published. */
   readonly target: TargetExpression;
-  readonly minions: readonly string[];
-  /** Listed names that have no accepted key. */
-  readonly missing: readonly string[];
   /** Those of `minions` that match only because their facts are not known. */
   readonly unknown: readonly string[];
   /** What these of `minions` return for, in place of themselves: ids of resources. */
@@ -62,10 +60,14 @@ export interface ResolveOptions {
 const exact = { pillar: 'exact' } as const;
 
 /** Whom a target is evaluated over, and whose pillar it may ask for. */
-export type TargetReach = Pick<Reach, 'includes' | 'showsPillar'>;
+export type TargetReach = Pick<Reach, 'covers' | 'includes' | 'showsPillar'>;
 
 /** All minions, and whatever is known of them. */
-export const everyone: TargetReach = { includes: () => true, showsPillar: () => true };
+export const everyone: TargetReach = {
+  includes: () => true,
+  showsPillar: () => true,
+  covers: () => true,
+};
 
 interface Matched {
   readonly target: TargetExpression;
@@ -108,20 +110,35 @@ export class TargetResolver {
   ): Promise<ResolvedTarget> {
     const { target, compiled, sure, unknown, missing, resources } = await this.#match(request);
     const { problem } = compiled;
+    const common = { target, missing, resources, problem, isNarrowed: false };
     return greedy
-      ? { target, minions: [...sure, ...unknown].sort(), missing, unknown, resources, problem }
-      : { target, minions: sure, missing, unknown: [], resources, problem };
+      ? { ...common, minions: [...sure, ...unknown].sort(), unknown }
+      : { ...common, minions: sure, unknown: [] };
+  }
+
+  /**
+   * Resolves a target to the minions that match for certain.
+   * @throws MasterError ERR_BAD_TGT, also for an expression that is broken
+   */
+  async resolveCertain(request: TargetRequest): Promise<AddressedMinions> {
+    const { minions, missing, isNarrowed, problem } = await this.resolve(request, {
+      greedy: false,
+    });
+    if (problem !== undefined) throw badTarget(problem);
+    return { minions, missing, isNarrowed };
   }
 
   /**
    * Who the target of somebody with limited rights means: those of its reach that match for
    * certain. Nothing of any other minion is looked at, so that neither the answer nor the time that
    * it takes says anything of them. Conditions on pillar are equality, expressions that may not end
-   * are not taken, and a nodegroup that is not defined is one without minions.
+   * are not taken, and a nodegroup that is not defined is one without minions. Names that the target
+   * lists are missing whether they have no accepted key or lie beyond the reach.
    * @throws MasterError ERR_BAD_TGT
    */
-  resolveWithin(request: TargetRequest, reach: TargetReach): readonly string[] {
-    return this.#within(this.#compileExact(request, reach), reach, this.#options.factsOf);
+  resolveWithin(request: TargetRequest, reach: TargetReach): AddressedMinions {
+    const compiled = this.#compileExact(request, reach);
+    return this.#within(compiled, request, reach, this.#options.factsOf);
   }
 
   /**
@@ -129,7 +146,7 @@ export class TargetResolver {
    * Grains are not asked for, nor pillar that follows from them.
    * @throws MasterError ERR_BAD_TGT, also for a target that mixes in a grain
    */
-  resolveProven(request: TargetRequest, reach: TargetReach): readonly string[] {
+  resolveProven(request: TargetRequest, reach: TargetReach): AddressedMinions {
     const compiled = this.#compileExact(request, reach, isProvable);
     if (compiled.problem !== undefined) throw badTarget(compiled.problem);
     refuseTerm(
@@ -139,7 +156,7 @@ export class TargetResolver {
     );
     refuseTerm(compiled, ({ isPillarPattern }) => isPillarPattern, 'is a pattern on pillar');
     const { factsOf, rightsOf = factsOf } = this.#options;
-    return this.#within(compiled, reach, rightsOf);
+    return this.#within(compiled, request, reach, rightsOf);
   }
 
   /** @param isUsable whether a nodegroup means anybody */
@@ -165,9 +182,11 @@ export class TargetResolver {
 
   #within(
     compiled: CompiledTarget,
-    { includes, showsPillar }: TargetReach,
+    request: TargetRequest,
+    reach: TargetReach,
     factsOf: (id: string) => MinionFacts,
-  ): readonly string[] {
+  ): AddressedMinions {
+    const { includes, showsPillar } = reach;
     // What nobody knows matches nothing.
     const shownOf = (id: string): MinionFacts => ({
       grains: factsOf(id).grains,
@@ -176,7 +195,10 @@ export class TargetResolver {
     const { acceptedIds, resourcesOf } = this.#options;
     const sources = { factsOf: shownOf, ...(resourcesOf === undefined ? {} : { resourcesOf }) };
     const own = acceptedIds().filter(includes);
-    return own.filter((id) => compiled.test(new LazyCandidate(id, sources)) === 'yes');
+    const minions = own.filter((id) => compiled.test(new LazyCandidate(id, sources)) === 'yes');
+    const missing = missingFrom(own, compiled);
+    const isNarrowed = !reach.covers('*') && mayMeanOthers(compiled, request, reach);
+    return { minions, missing, isNarrowed };
   }
 
   /**
@@ -214,6 +236,7 @@ export class TargetResolver {
       isEntitled: (id) => this.#options.isAccepted(id) && compiled.isEntitled(this.#rightful(id)),
       claims: (id) => compiled.test(this.#candidate(id)) === 'yes',
       mayMean: (id) => compiled.test(this.#candidate(id)) !== 'no',
+      restsOnGrains: compiled.restsOnGrains,
     };
   }
 
@@ -361,4 +384,19 @@ function missingFrom(accepted: readonly string[], { terms }: CompiledTarget): st
   const listed = new Set(terms.flatMap((term) => term.ids));
   for (const id of listed.size === 0 ? [] : accepted) listed.delete(id);
   return [...listed];
+}
+
+/**
+ * Whether a target can mean minions that the reach does not include. Nothing but the texts of target
+ * and rules decides, so that the answer says nothing of other minions.
+ */
+function mayMeanOthers(
+  { terms }: CompiledTarget,
+  { tgt, tgtType = 'glob' }: TargetRequest,
+  { covers, includes }: TargetReach,
+): boolean {
+  if (terms.every(({ names }) => names?.every(includes))) return false;
+  const text = typeof tgt === 'string' ? tgt : tgt.join(' ');
+  const prefix = { glob: '', compound: '', nodegroup: 'N@', pcre: 'E@' }[tgtType];
+  return prefix === undefined || !covers(`${prefix}${text}`);
 }

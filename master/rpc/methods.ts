@@ -76,6 +76,7 @@ const runFields = {
   ...publishFields,
   timeoutSeconds: Type.Optional(Seconds),
   gatherJobTimeoutSeconds: Type.Optional(Seconds),
+  patienceSeconds: Type.Optional(Seconds),
   subset: Type.Optional(Type.Integer({ minimum: 1 })),
 };
 /** Whoever it is of asks, not the master's own user. */

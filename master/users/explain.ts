@@ -1,10 +1,9 @@
 /** `acl.explain`: what the policy in force says of a request that somebody describes. */
 
 import { type Call, type Explanation, explain, type Policy, reachOf } from '#acl';
-import { pythonStr, type WireMap, type WireValue } from '#minion-protocol';
 import type { ExplainRequest } from '../api/index.ts';
 import { parseArguments } from '../arguments/index.ts';
-import { everyone, type TargetResolver } from '../jobs/index.ts';
+import { callOf, everyone, type TargetResolver } from '../jobs/index.ts';
 
 export interface ExplainDeps {
   readonly policy: () => Policy;
@@ -20,8 +19,9 @@ export function explainRequest(
   /** Those that it would go to; where that is nobody, those whom it lacks. */
   const meant = (calls: readonly Call[]): { readonly minions?: readonly string[] } => {
     if (target === undefined || (action !== 'publish' && action !== 'command')) return {};
-    const own = targets.resolveWithin(target, reachOf({ subject, action, calls }, policy()));
-    return { minions: own.length > 0 ? own : targets.resolveWithin(target, everyone) };
+    const reach = reachOf({ subject, action, calls }, policy());
+    const { minions: own } = targets.resolveWithin(target, reach);
+    return { minions: own.length > 0 ? own : targets.resolveWithin(target, everyone).minions };
   };
   switch (action) {
     case 'signal': {
@@ -54,9 +54,6 @@ export function explainRequest(
   }
 }
 
-function toCall(fun: string, { arg: texts = [] }: ExplainRequest): Call {
-  const { arg, kwarg }: { arg: readonly WireValue[]; kwarg: Readonly<WireMap> } =
-    parseArguments(texts);
-  const kwargs = Object.entries(kwarg).map(([name, value]) => [name, pythonStr(value)] as const);
-  return { fun, args: arg.map(pythonStr), kwargs: new Map(kwargs) };
+function toCall(fun: string, { arg = [] }: ExplainRequest): Call {
+  return callOf({ fun, ...parseArguments(arg) });
 }

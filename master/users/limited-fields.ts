@@ -13,6 +13,7 @@ const isPermitted: Readonly<Record<JobField, boolean>> = {
   // Waiting and spreading change what the caller sees, and send nothing else to a minion.
   timeoutSeconds: true,
   gatherJobTimeoutSeconds: true,
+  patienceSeconds: true,
   subset: true,
   size: true,
   waitSeconds: true,
@@ -27,6 +28,7 @@ const isPermitted: Readonly<Record<JobField, boolean>> = {
   user: false,
   by: false,
   requestedBy: false,
+  leftOut: false,
   // Have minions do more than the function.
   ret: false,
   metadata: false,

@@ -20,6 +20,8 @@ import { hasFullRights, type UserApiDeps, type UserSession } from './user-sessio
 const unlimitedRule = 'unlimited';
 const nobodysRule = 'default-deny';
 
+const noMinions = { minions: [], missing: [], isNarrowed: false };
+
 /** What needs every right is audited as this. */
 const interfaceAction = 'interface';
 
@@ -50,14 +52,17 @@ export class UserGate {
     }
     const calls = toCalls(request);
     const reach = reachOf({ subject, action: 'publish', calls }, policy);
-    const minions = reach.isEmpty ? [] : targets.resolveWithin(request, reach);
+    const { minions, ...leftOut } = reach.isEmpty
+      ? noMinions
+      : targets.resolveWithin(request, reach);
     const question = { subject, action: 'publish', resource: { calls, minions } } as const;
     const rule = this.#judge(question, policy, request);
     const rest = permittedFields(request);
     const { jid } = asked;
     const own = isOwnJid(jid, subject) ? { jid: this.#timelyJid(jid) } : {};
     const by = requester(subject, rule);
-    return { ...rest, ...own, tgt: minions, tgtType: 'list', user: subject.name, by } as R; // fewer fields
+    const job = { tgt: minions, tgtType: 'list', user: subject.name, by, leftOut };
+    return { ...rest, ...own, ...job } as R; // fewer fields
   }
 
   /** @throws MasterError ERR_ARGS for one that would stand in a wrong place among the others */
@@ -118,7 +123,7 @@ export class UserGate {
     }
     const by = requester(subject, unlimitedRule);
     const decision = { effect: 'allow', rule: by.rule } as const;
-    this.#parts.ruled.note({ who: by.who, action: interfaceAction, what }, decision);
+    this.#parts.ruled.noteDecision({ who: by.who, action: interfaceAction, what }, decision);
     return by;
   }
 
@@ -144,7 +149,7 @@ export class UserGate {
     this.#parts.log.info({ user: name, eauth, fun, reason }, 'refused to a user');
     const { who } = requester(user, rule);
     const what = [fun].flat().join(', ');
-    this.#parts.ruled.note({ who, action, what }, { effect: 'deny', rule });
+    this.#parts.ruled.noteDecision({ who, action, what }, { effect: 'deny', rule });
     throw new AuthorizationError('Authorization error occurred.');
   }
 }

@@ -5,13 +5,13 @@ import type { Logger } from 'pino';
 import { type Reach, rightsOfUser } from '#acl';
 import { policySyntax } from '#config';
 import { delay, linkSignals } from '#runtime';
-import {
-  type InProcessApi,
-  type InProcessJobsApi,
-  MasterError,
-  type TargetRequest,
-  type TokenInfo,
-  type UserApi,
+import type {
+  AddressedMinions,
+  InProcessApi,
+  InProcessJobsApi,
+  TargetRequest,
+  TokenInfo,
+  UserApi,
 } from '../api/index.ts';
 import { LoginAudit } from '../audit/index.ts';
 import { everyone } from '../jobs/index.ts';
@@ -35,8 +35,8 @@ export interface Users extends OpenPolicy {
   readonly acl: Omit<InProcessApi['acl'], 'reload'>;
   /** Whom a token belongs to, for as long as it holds. */
   readonly holdToken: (token: string) => Promise<UserSession>;
-  /** The ids that a target means for certain. @throws MasterError ERR_BAD_TGT */
-  minionsOf(target: TargetRequest, bounds?: TargetBounds): Promise<readonly string[]>;
+  /** Resolves a target to the ids that it means for certain. @throws MasterError ERR_BAD_TGT */
+  resolveTarget(target: TargetRequest, bounds?: TargetBounds): Promise<AddressedMinions>;
   /** Whether a compound target of an operator's means all of these for certain. */
   isWithin(minions: readonly string[], target: string): boolean;
   /** The interface as users have it, each by their rights. */
@@ -80,12 +80,10 @@ export async function createUsers(deps: UsersDeps): Promise<Users> {
       ...createDecisionsApi({ decisions, policy }),
     },
     holdToken,
-    minionsOf: async (target, { reach, hasSecrets = false } = {}) => {
+    resolveTarget: async (target, { reach, hasSecrets = false } = {}) => {
       if (hasSecrets) return targets.resolveProven(target, reach ?? everyone);
       if (reach !== undefined) return targets.resolveWithin(target, reach);
-      const { minions, problem } = await targets.resolve(target, { greedy: false });
-      if (problem !== undefined) throw new MasterError('ERR_BAD_TGT', problem);
-      return minions;
+      return targets.resolveCertain(target);
     },
     isWithin: (minions, tgt) => targets.entitlesAll({ tgt, tgtType: 'compound' }, minions),
     interfaceOf: (api) => {

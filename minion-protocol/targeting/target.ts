@@ -60,6 +60,8 @@ interface TargetTerm {
   readonly text: string;
   /** The ids that it lists and wants; empty for other conditions. */
   readonly ids: readonly string[];
+  /** The only ids that it can match. Absent: it may match any id. */
+  readonly names?: readonly string[];
   /** Whether it goes by grains or resources, which are the minion's own word. */
   readonly isSelfTold: boolean;
   /** Whether it is written as a pattern on pillar; it may be read as equality all the same. */
@@ -86,6 +88,8 @@ export interface CompiledTarget {
    * conditions other than those on grains. So grains can take a right away, and give none.
    */
   isEntitled(candidate: TargetCandidate): boolean;
+  /** Whether the target, or an alternative in it, goes by grains alone and entitles nobody. */
+  readonly restsOnGrains: boolean;
   /**
    * The ids of resources that this minion returns for, in place of itself: where each condition
    * goes by resources [WIRE 23.3]. Otherwise none.
@@ -133,9 +137,14 @@ export function compileTarget(
   for (const { word, isExcluded } of termsOf(expression)) {
     const term = compiler.compileWord(word);
     if (term === undefined) return broken(`"${word}": this kind of target is not served`);
-    terms.push(isExcluded ? { ...term, ids: [] } : term);
+    terms.push(isExcluded ? withoutNames(term) : term);
   }
   return ready(terms, expression);
+}
+
+/** A term that takes minions away: what is left may be any id. */
+function withoutNames({ names: _names, ...term }: TargetTerm): TargetTerm {
+  return { ...term, ids: [] };
 }
 
 function ready(terms: readonly TargetTerm[], expression: CompoundExpression): CompiledTarget {
@@ -153,6 +162,9 @@ function ready(terms: readonly TargetTerm[], expression: CompoundExpression): Co
       evaluateCompound(expression, (index) =>
         verdictOf(candidate, index) === 'no' ? 'no' : 'yes',
       ) === 'yes',
+    restsOnGrains:
+      told === undefined ||
+      evaluateCompound(expression, (index) => (terms[index]?.isSelfTold ? 'yes' : 'no')) === 'yes',
     isEntitled: (candidate) =>
       told !== undefined && says(told, candidate) && says(expression, candidate),
     resourcesMeant: ({ resources }) => {
@@ -176,6 +188,7 @@ function broken(problem: string): CompiledTarget {
     test: () => 'no',
     isPossible: () => false,
     isEntitled: () => false,
+    restsOnGrains: false,
     resourcesMeant: () => new Set(),
   };
 }
@@ -241,7 +254,10 @@ class TermCompiler {
       case 'list':
         return listTerm(text, tgt);
       case 'glob':
-        return idTerm(text, compileGlob(text));
+        return {
+          ...idTerm(text, compileGlob(text)),
+          ...(isPattern(text) ? {} : { names: [text] }),
+        };
       case 'pcre':
         return idTerm(text, this.#compilePattern(text));
       case 'grain':
@@ -261,10 +277,16 @@ class TermCompiler {
 
   #pillarTerm(text: string, delimiter: string, compile: PatternCompiler): TargetTerm {
     const compiler = this.#isPillarExact ? compileEqual : compile;
-    const isPattern = compile !== compileEqual && (compile !== compileGlob || /[*?[]/.test(text));
+    const isPillarPattern =
+      compile !== compileEqual && (compile !== compileGlob || isPattern(text));
     const term = factTerm(text, 'pillar', compileFactMatch(text, delimiter, compiler));
-    return { ...term, isPillarPattern: isPattern };
+    return { ...term, isPillarPattern };
   }
+}
+
+/** Whether a glob has wildcards. */
+function isPattern(glob: string): boolean {
+  return /[*?[]/.test(glob);
 }
 
 function compileEqual(wanted: string): (text: string) => boolean {
@@ -281,7 +303,8 @@ function idTerm(text: string, matches: (id: string) => boolean): TargetTerm {
 /** Text is split at commas without trimming. */
 function listTerm(text: string, tgt: string | readonly string[]): TargetTerm {
   const ids = new Set(typeof tgt === 'string' ? tgt.split(',').filter((id) => id !== '') : tgt);
-  return { ...plainTerm, text, ids: [...ids], test: ({ id }) => (ids.has(id) ? 'yes' : 'no') };
+  const names = [...ids];
+  return { ...plainTerm, text, ids: names, names, test: ({ id }) => (ids.has(id) ? 'yes' : 'no') };
 }
 
 function factTerm(

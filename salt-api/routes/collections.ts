@@ -2,7 +2,7 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
-import { executeLowstate } from '../clients.ts';
+import { LowstateAnswer } from '../clients.ts';
 import {
   type ApiContext,
   bodyOf,
@@ -35,16 +35,11 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
       return sendAnswer(context, request, reply.header('cache-control', 'private'), value);
     };
   const minions = withSession(async ({ user }, request, reply) => {
-    const tgt = idOf(request, 'mid') ?? '*';
-    return {
-      return: [
-        await runLocal(
-          { user, bodies: context.bodies },
-          { tgt, fun: 'grains.items' },
-          requestEndSignal(context, reply),
-        ),
-      ],
-    };
+    const low = { tgt: idOf(request, 'mid') ?? '*', fun: 'grains.items' };
+    const warnings = new Set<string>();
+    const deps = { user, bodies: context.bodies, warnings };
+    const values = await runLocal(deps, low, requestEndSignal(context, reply));
+    return { return: [values], ...(warnings.size === 0 ? {} : { warnings: [...warnings] }) };
   });
   const jobs = withSession(async ({ user }, request) => {
     const jid = idOf(request, 'jid');
@@ -62,17 +57,15 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
   const publish = withSession(async (caller, request, reply) => {
     const lows = lowstatesOf((await bodyOf(context, request, true)).value);
     const end = requestEndSignal(context, reply);
-    const results: WireValue[] = [];
+    const answer = new LowstateAnswer();
     for (const low of lows) {
-      results.push(
-        ...(await executeLowstate(context, caller, { ...low, client: 'local_async' }, end)),
-      );
+      await answer.execute(context, caller, { ...low, client: 'local_async' }, end);
     }
-    const links = results.flatMap((it) =>
+    const links = answer.results.flatMap((it) =>
       isWireMap(it) && it.jid ? [{ href: `/jobs/${it.jid}` }] : [],
     );
     reply.code(202);
-    return { return: results, _links: { jobs: links } };
+    return { ...answer.body, _links: { jobs: links } };
   });
   if (context.options.enableSessions) {
     const GET = { schema: minionsSchema, handle: minions };

@@ -1,7 +1,6 @@
 /** `/` and `/run`. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
-import type { WireValue } from '#minion-protocol';
-import { checkClient, executeLowstate } from '../clients.ts';
+import { checkClient, LowstateAnswer } from '../clients.ts';
 import {
   type ApiContext,
   bodyOf,
@@ -41,10 +40,10 @@ export function addRootRoutes(
         const caller = await requireSession(context, request);
         const lows = await commandsOf(context, request);
         const end = requestEndSignal(context, reply);
-        const results: WireValue[] = [];
-        for (const low of lows) results.push(...(await executeLowstate(context, caller, low, end)));
+        const answer = new LowstateAnswer();
+        for (const low of lows) await answer.execute(context, caller, low, end);
         reply.header('cache-control', 'private');
-        return sendAnswer(context, request, reply, { return: results });
+        return sendAnswer(context, request, reply, answer.body);
       },
     },
   });
@@ -54,8 +53,8 @@ export function addRootRoutes(
       schema: runSchema(context.clients),
       handle: async (request, reply) => {
         formatFor(request.headers.accept);
-        const results = await runWithCredentials(context, request, reply);
-        return sendAnswer(context, request, reply, { return: results });
+        const answer = await runWithCredentials(context, request, reply);
+        return sendAnswer(context, request, reply, answer.body);
       },
     },
   });
@@ -73,19 +72,19 @@ async function runWithCredentials(
   context: ApiContext,
   request: FastifyRequest,
   reply: FastifyReply,
-): Promise<WireValue[]> {
+): Promise<LowstateAnswer> {
   const lows = await commandsOf(context, request);
   const end = requestEndSignal(context, reply);
-  const results: WireValue[] = [];
+  const answer = new LowstateAnswer();
   for (const low of lows) {
     const { caller, leave } = await identifyCaller(context, low, request.ip);
     try {
-      results.push(...(await executeLowstate(context, caller, low, end)));
+      await answer.execute(context, caller, low, end);
     } finally {
       await leave();
     }
   }
-  return results;
+  return answer;
 }
 
 /** A token is looked at, whatever else is there; a log-in lasts for the command. */

@@ -15,7 +15,9 @@ const bodyTypes = [
 const answerTypes = ['application/json', 'application/x-yaml'] as const;
 const formats = { bodyTypes, answerTypes };
 const text: TSchema = Type.String();
-const returned: TSchema = Type.Object({ return: Type.Array(Type.Unknown()) });
+/** Parts of targets that were left out: names without a key, and limits by the caller's rights. */
+const warnings = Type.Optional(Type.Array(Type.String()));
+const returned: TSchema = Type.Object({ return: Type.Array(Type.Unknown()), warnings });
 const credentials = {
   username: Type.String(),
   password: Type.String(),
@@ -135,7 +137,7 @@ export const publishSchema: FastifySchema = describeRoute({
   summary: 'Starts commands for minions',
   access: 'session',
   body: commandSchemas.get('local_async') ?? Type.Unknown(),
-  answer: Type.Object({ return: Type.Array(Type.Unknown()), _links: Type.Unknown() }),
+  answer: Type.Object({ return: Type.Array(Type.Unknown()), warnings, _links: Type.Unknown() }),
   status: 202,
   ...formats,
 });

@@ -66,7 +66,7 @@ export class MineReader {
 
   #owners(target: TargetRequest, reach: TargetReach): readonly string[] | undefined {
     try {
-      return this.#options.targets.resolveWithin(target, reach);
+      return this.#options.targets.resolveWithin(target, reach).minions;
     } catch (error) {
       if (error instanceof MasterError) return undefined;
       throw error;

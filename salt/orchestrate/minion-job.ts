@@ -44,6 +44,8 @@ export interface JobAnswers {
   readonly answers: ReadonlyMap<string, Answer>;
   /** `undefined`: it was more than one, or none. */
   readonly jid: string | undefined;
+  /** Names in the target that a batch or a subset leaves out, as in Salt. */
+  readonly warnings: readonly string[];
 }
 
 /** What is run. */
@@ -84,7 +86,9 @@ export async function runOnMinions(
         signal,
       )
     : runOrFollow(context, request, begun);
-  const collected = await collect(updates, work.expectsAll, isBatch);
+  const isSubset = request.subset !== undefined;
+  const { expectsAll } = work;
+  const collected = await collect(updates, { expectsAll, isBatch, isSubset });
   signal.throwIfAborted();
   return collected;
 }
@@ -149,26 +153,44 @@ function toldOf({ given }: StateCall, { arg, kwarg, expectsAll }: Work): WireMap
   return told;
 }
 
+/** How a job is spread over its minions. */
+interface Spread extends Pick<Work, 'expectsAll'> {
+  readonly isBatch: boolean;
+  readonly isSubset: boolean;
+}
+
 async function collect(
   updates: AsyncIterable<JobUpdate | BatchUpdate>,
-  expectsAll: boolean,
-  isBatch: boolean,
+  { expectsAll, isBatch, isSubset }: Spread,
 ): Promise<JobAnswers> {
   const answers = new Map<string, Answer>();
   let jid: string | undefined;
+  let missing: readonly string[] = [];
+  const warnings: string[] = [];
   for await (const update of updates) {
+    if (update.type === 'published') ({ missing } = update);
+    if (update.type === 'gathered' && update.silent.length > 0) {
+      warnings.push(`Not in the batch, because they did not answer: ${update.silent.join(', ')}`);
+    }
     if (update.type === 'return') {
       jid ??= update.jid;
       // Of a batch, Salt has the values alone.
       const hasFailed = !isBatch && isFailureCode(update.retcode);
       answers.set(returnerOf(update), { value: update.return, hasFailed });
     }
-    if (update.type !== 'finished' || !expectsAll || isBatch) continue;
+    if (update.type !== 'finished' || isBatch) continue;
+    // As in Salt, names without a key count as failed whether or not all are expected to answer.
+    const inVain = new Set(missing);
     for (const minion of [...update.silent, ...update.reconnecting]) {
+      if (!expectsAll && !inVain.has(minion)) continue;
+      if (isSubset && inVain.has(minion)) continue;
       answers.set(minion, { value: undefined, hasFailed: true });
     }
   }
-  return { answers, jid: isBatch ? undefined : jid };
+  if (isSubset && missing.length > 0) {
+    warnings.push(`Not in the subset, because they have no accepted key: ${missing.join(', ')}`);
+  }
+  return { answers, jid: isBatch ? undefined : jid, warnings };
 }
 
 /** The minions that may fail, and a warning where the list of them is none. */

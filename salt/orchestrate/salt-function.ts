@@ -93,11 +93,11 @@ interface FunctionFindings {
 
 function saltFunctionOutcome(
   call: StateCall,
-  { answers, jid }: JobAnswers,
+  { answers, jid, warnings: ofJob }: JobAnswers,
   { warnings: given, rejected }: FunctionFindings,
 ): Outcome {
   const { mayFail, warnings: own } = readFailMinions(call);
-  const warnings = [...given, ...own];
+  const warnings = [...given, ...own, ...ofJob];
   const more: WireMap = {
     ...(warnings.length > 0 ? { warnings } : {}),
     ...(jid === undefined ? {} : { __jid__: jid }),

@@ -88,10 +88,11 @@ function stateKeywords({ given, test }: StateCall): WireMap {
 
 function saltStateOutcome(
   call: StateCall,
-  { answers, jid }: JobAnswers,
+  { answers, jid, warnings: ofJob }: JobAnswers,
   mayFailCount: number,
 ): Outcome {
-  const { mayFail, warnings } = readFailMinions(call);
+  const { mayFail, warnings: own } = readFailMinions(call);
+  const warnings = [...own, ...ofJob];
   const ret: WireMap = Object.create(null);
   const failures: string[] = [];
   const unchanged: string[] = [];
@@ -104,7 +105,7 @@ function saltStateOutcome(
   }
   const updated = Object.keys(ret);
   const more: WireMap = {
-    ...(warnings.length > 0 ? { warnings: [...warnings] } : {}),
+    ...(warnings.length > 0 ? { warnings } : {}),
     ...(jid === undefined ? {} : { __jid__: jid }),
   };
   const changes: WireMap = updated.length > 0 ? { out: 'highstate', ret } : {};

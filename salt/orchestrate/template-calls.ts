@@ -11,6 +11,9 @@ import { fromWire, textOf } from '../render/pillar-wire.ts';
 import { type OrchestrationContext, requester } from './orchestration-context.ts';
 import { runRunner, runWheel } from './salt-runner.ts';
 
+/** Functions that only orchestrations have. */
+export const orchestrationCalls = ['saltutil.cmd', 'saltutil.wheel'] as const;
+
 /** The functions of one orchestration. They act with the rights of its caller. */
 export function templateCalls(context: OrchestrationContext, log: Logger): AskedFunctions {
   const place = { step: undefined, saltenv: 'base' };

@@ -3,7 +3,9 @@
 import type { Logger } from 'pino';
 import type { Call, Decision, MinionSubject } from '#acl';
 import {
+  type AddressedMinions,
   type ArgumentReader,
+  actorOf,
   type BoundFunction,
   type Contributions,
   callOf,
@@ -16,7 +18,6 @@ import {
   joinKeywords,
   type MasterContext,
   MasterError,
-  minionActor,
   type PublishRequest,
   type RunDeps,
   returnerOf,
@@ -148,7 +149,7 @@ export interface PeerPublisherOptions extends RunDeps {
 /** A job that may be published. */
 interface Permitted {
   readonly calls: readonly BoundFunction[];
-  readonly minions: readonly string[];
+  readonly addressed: AddressedMinions;
   readonly decision: Decision;
 }
 
@@ -224,17 +225,19 @@ export class PeerPublisher {
     mark: string | undefined,
   ): Promise<(PublishRequest & JobOrigin) | undefined> {
     const permitted = await this.#judge(minionId, load);
-    if (permitted === undefined || permitted.minions.length === 0) return undefined;
+    if (permitted === undefined || permitted.addressed.minions.length === 0) return undefined;
     // In the store before the job leaves, so that a crash between them loses the job at worst.
     if (!(await this.#options.cache.addMark(minionId, mark))) return undefined;
-    const { calls, minions, decision } = permitted;
+    const { calls, decision } = permitted;
+    const { minions, ...leftOut } = permitted.addressed;
     const fun = calls.map((call) => call.fun);
     this.#options.log.info(
-      { minion: minionId, fun, tgt: minions.slice(0, 10), rule: decision.reason },
+      { minion: minionId, fun, tgt: minions.slice(0, 10), rule: decision.reason, ...leftOut },
       'job published for a minion',
     );
-    const by = { who: minionActor(minionId), rule: decision.rule };
-    const target = { tgt: minions, tgtType: 'list', user: minionId, requestedBy: minionId, by };
+    const by = { who: actorOf({ kind: 'minion', id: minionId }), rule: decision.rule };
+    const caller = { user: minionId, requestedBy: minionId, by };
+    const target = { tgt: minions, tgtType: 'list', leftOut, ...caller };
     const [first, ...more] = calls;
     if (first === undefined || more.length > 0) {
       return { ...target, fun, arg: calls.map(joinKeywords) };
@@ -266,12 +269,14 @@ export class PeerPublisher {
     reach: TargetReach,
   ): Permitted | undefined {
     const { gate, counters, log } = this.#options;
-    const minions = this.#resolve(target, reach);
-    if (minions === undefined) return this.#refuse('peer-target');
+    const addressed = this.#resolve(target, reach);
+    if (addressed === undefined) return this.#refuse('peer-target');
+    const { minions } = addressed;
     const decision = gate.decide({ subject, action, resource: { calls: judged, minions } });
-    if (decision.effect === 'allow') return { calls, minions, decision };
+    if (decision.effect === 'allow') return { calls, addressed, decision };
     counters.count(`peer-${decision.rule}`);
-    log.info({ minion: subject.id, rule: decision.rule }, 'job of a minion refused');
+    const { rule, reason } = decision;
+    log.info({ minion: subject.id, rule, reason }, 'job of a minion refused');
     return undefined;
   }
 
@@ -280,7 +285,7 @@ export class PeerPublisher {
     return undefined;
   }
 
-  #resolve(target: TargetRequest, reach: TargetReach): readonly string[] | undefined {
+  #resolve(target: TargetRequest, reach: TargetReach): AddressedMinions | undefined {
     try {
       return this.#options.targets.resolveWithin(target, reach);
     } catch (error) {
@@ -354,7 +359,7 @@ export class PeerRunner {
     if (!(await cache.addMark(minionId, mark))) return {};
     log.info({ minion: minionId, fun: call.fun, rule: decision.reason }, 'runner for a minion');
     try {
-      const by = { who: minionActor(minionId), rule: decision.rule };
+      const by = { who: actorOf({ kind: 'minion', id: minionId }), rule: decision.rule };
       return (await runners.run({ ...call, user: minionId, by })).return;
     } catch (error) {
       if (error instanceof MasterError) return error.message;

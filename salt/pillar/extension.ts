@@ -5,7 +5,6 @@ import {
   type ExtensionHost,
   type ExtPillar,
   type Jobs,
-  logOf,
   masterServices,
   type OpenExtension,
   type PillarProvider,
@@ -62,6 +61,7 @@ export async function openPillarExtension(
     requests: {
       _pillar: pillarRequest(source, {
         maxGrainsBytes: fixed.limits.grainsBytes,
+        modules: new Set(fixed.extPillar.map(({ module }) => module)),
         merge: {
           strategy: fixed.pillarSourceMergingStrategy,
           mergeLists: fixed.pillarMergeLists,
@@ -69,7 +69,7 @@ export async function openPillarExtension(
         keepFacts: factsKeeper(host),
         gate,
         counters: context.counters,
-        log: logOf(context),
+        log: context.log.child({ component: 'requests' }),
       }),
     },
     runners: {

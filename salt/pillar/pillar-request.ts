@@ -7,7 +7,7 @@ import {
   type Reply,
   type Users,
 } from '#master';
-import { parsePillarLoad } from '#minion-protocol';
+import { type FactMap, parsePillarLoad } from '#minion-protocol';
 import { type MergeOptions, mergeOverride } from '../render/merge-pillar.ts';
 import type { PillarSource } from '../render/pillar-source.ts';
 
@@ -19,6 +19,8 @@ type FactsOfMinion = Parameters<Jobs['facts']['keep']>[0][number];
 export interface PillarRequestOptions {
   /** Largest request with its grains, in bytes as sent (`grains_bytes`). */
   readonly maxGrainsBytes: number;
+  /** Modules of `ext_pillar`, which every pillar has. */
+  readonly modules: ReadonlySet<string>;
   /** How a pillar of the command line is merged over the minion's own. */
   readonly merge: MergeOptions;
   /** Stores the facts of the request and its reply, for targets (`minion_data_cache`). */
@@ -30,8 +32,8 @@ export interface PillarRequestOptions {
 
 /**
  * `_pillar`: the minion's own data, under a key of its own [WIRE 9.3]. A `pillar=` of its command
- * line is put over the answer and never kept; what the load asks for beyond that (sources,
- * versions) is not looked at [THREATS C-05, C-47, M-09].
+ * line is put over the answer and never kept. Sources that the load names are not asked: they are
+ * errors of the answer, unless every pillar has them [THREATS C-05, C-47, M-09].
  */
 export function pillarRequest(source: PillarSource, options: PillarRequestOptions): RequestType {
   return defineRequestType({
@@ -51,7 +53,7 @@ export function pillarRequest(source: PillarSource, options: PillarRequestOption
     },
     malformed: () => ({ kind: 'private', pillar: {} }),
     handle: async ({ minionId = '' }, load): Promise<Reply> => {
-      const { grains, saltenv, pillarenv, pillar_override: override } = load;
+      const { grains, saltenv, pillarenv, pillar_override: override, ext } = load;
       if (grains === undefined) return { kind: 'private', pillar: {} };
       const environment = pillarenv ?? saltenv;
       if (environment !== undefined) {
@@ -69,13 +71,28 @@ export function pillarRequest(source: PillarSource, options: PillarRequestOption
           // The minion works with its pillar all the same; targets go by what was known before.
           options.log.error({ minion: minionId, err: error }, 'minion data were not kept');
         });
-        return { kind: 'private', pillar: mergeOverride(pillar, override, options.merge) };
+        const whole = mergeOverride(pillar, override, options.merge);
+        const unserved = ext.filter((name) => !options.modules.has(name));
+        return { kind: 'private', pillar: withErrors(whole, unserved.map(notOnDemand)) };
       } catch (error) {
         options.log.error({ minion: minionId, err: error }, 'pillar failed');
         return failure('The master could not make this pillar.');
       }
     },
   });
+}
+
+function notOnDemand(module: string): string {
+  return `ext_pillar ${module} is not asked because a minion names it (pillar.ext): configure it in ext_pillar, see docs/pillar.md`;
+}
+
+function withErrors(pillar: FactMap, errors: readonly string[]): FactMap {
+  if (errors.length === 0) return pillar;
+  const entries = new Map(pillar instanceof Map ? pillar : Object.entries(pillar));
+  const before = entries.get('_errors');
+  const all = [...(Array.isArray(before) ? before : []), ...errors];
+  if (pillar instanceof Map) return entries.set('_errors', all);
+  return Object.assign(Object.create(null), pillar, { _errors: all });
 }
 
 /** Minions refuse to run states while their pillar has `_errors`. */

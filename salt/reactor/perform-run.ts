@@ -3,6 +3,7 @@
 import { type Decision, decide, isUnlimited, type Policy, type Reach, reachOf } from '#acl';
 import { serviceOf } from '#config';
 import {
+  type AddressedMinions,
   callOf,
   type Functions,
   type InProcessApi,
@@ -20,7 +21,7 @@ import type { OpenRun } from './reaction-queue.ts';
 export interface ReactionCalls {
   /** In force. */
   readonly policy: { readonly current: Policy };
-  readonly targets: Pick<Jobs['targets'], 'resolve' | 'resolveWithin'>;
+  readonly targets: Pick<Jobs['targets'], 'resolveCertain' | 'resolveWithin'>;
   readonly jobs: Pick<InProcessApi['jobs'], 'run'>;
   readonly dispatcher: Pick<Jobs['dispatcher'], 'republish'>;
   readonly runners: Pick<Functions['runners'], 'run'>;
@@ -69,13 +70,11 @@ export async function addresseesOf(
   { policy, targets }: Pick<PerformDeps, 'policy' | 'targets'>,
   reaction: string,
   call: TargetedCall,
-): Promise<readonly string[]> {
+): Promise<AddressedMinions> {
   const { target } = call;
   const reach = reachOfReaction(policy.current, reaction, call);
   if (reach !== undefined) return targets.resolveWithin(target, reach);
-  const { minions, problem } = await targets.resolve(target, { greedy: false });
-  if (problem !== undefined) throw new MasterError('ERR_BAD_TGT', problem);
-  return minions;
+  return targets.resolveCertain(target);
 }
 
 /** `undefined`: it may do everything. */
@@ -85,13 +84,24 @@ function reachOfReaction(policy: Policy, reaction: string, call: TargetedCall): 
   return reachOf({ subject, action: 'publish', calls: [callOf(call)] }, policy);
 }
 
+/** Reason for a target that the rights of the reaction limit. */
+const narrowedByRights = 'the rights of the reaction limit the target to minions that they name';
+
+function unaddressed({ missing }: Pick<AddressedMinions, 'missing'>): string[] {
+  return missing.length === 0 ? [] : [`not addressed: ${missing.join(', ')}`];
+}
+
+function reasonOf(reasons: readonly string[]): Pick<ReactionResult, 'reason'> {
+  return reasons.length === 0 ? {} : { reason: reasons.join('; ') };
+}
+
 async function performJob(
   parts: PerformDeps,
   { jid, reaction }: OpenRun,
   call: TargetedCall,
   deadline: AbortSignal,
 ): Promise<ReactionResult> {
-  const minions = await addresseesOf(parts, reaction, call);
+  const { minions, ...leftOut } = await addresseesOf(parts, reaction, call);
   const isPermitted = reachOfReaction(parts.policy.current, reaction, call)?.isEmpty !== true;
   if (minions.length === 0 && isPermitted) return { outcome: 'nobody' };
   const decision = judge(parts, reaction, call, minions);
@@ -104,7 +114,8 @@ async function performJob(
   const { fun, arg, kwarg } = call;
   const who = serviceOf(reaction);
   const by = { who, rule: decision.rule };
-  const request = { tgt: minions, tgtType: 'list', fun, arg, kwarg, user: who.name, jid, by };
+  const job = { fun, arg, kwarg, user: who.name, jid, by, leftOut };
+  const request = { tgt: minions, tgtType: 'list', ...job };
   let failed = 0;
   let silent = 0;
   for await (const update of parts.jobs.run(request, deadline)) {
@@ -113,9 +124,11 @@ async function performJob(
     if (update.type === 'finished') silent = update.silent.length + update.reconnecting.length;
   }
   if (deadline.aborted) return { outcome: 'timeout' };
-  if (failed + silent === 0) return { outcome: 'succeeded' };
-  const reason = `of ${minions.length} minions ${failed} failed and ${silent} did not answer`;
-  return { outcome: 'failed', reason };
+  const narrowed = leftOut.isNarrowed ? [narrowedByRights] : [];
+  if (failed + silent === 0) return { outcome: 'succeeded', ...reasonOf(narrowed) };
+  const count = minions.length + leftOut.missing.length;
+  const reason = `of ${count} minions ${failed} failed and ${silent} did not answer`;
+  return { outcome: 'failed', ...reasonOf([reason, ...unaddressed(leftOut), ...narrowed]) };
 }
 
 /** It is its own to decide whether it may, and to do it once, however often it is asked. */

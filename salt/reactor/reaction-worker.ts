@@ -7,6 +7,7 @@ import type { ReactionResult } from '#master';
 import { linkSignals } from '#runtime';
 import type { CompiledReaction } from './compile-reactions.ts';
 import { addresseesOf, performRun, type ReactionCalls } from './perform-run.ts';
+import type { TargetedCall } from './reaction-planner.ts';
 import type { OpenRun, ReactionQueue } from './reaction-queue.ts';
 import type { ReactionReports } from './reaction-reports.ts';
 
@@ -18,8 +19,8 @@ export interface ReactionWorkerOptions extends ReactionCalls {
   readonly reactions: () => readonly CompiledReaction[];
   readonly queue: ReactionQueue;
   readonly reports: ReactionReports;
-  /** Ids of the minions that listen now. */
-  readonly present: () => readonly string[];
+  /** Whether a minion can be reached. */
+  readonly isReachable: (id: string) => Promise<boolean>;
   /** Ends the wait for what is under way. */
   readonly closing: AbortSignal;
   readonly log: Logger;
@@ -108,16 +109,23 @@ export class ReactionWorker {
 
   /** Minions need some seconds to come back to a master; what is published before is lost to them. */
   async #whenPresent(run: OpenRun): Promise<void> {
-    const { closing, present } = this.#options;
+    const { closing, isReachable } = this.#options;
     const deadline = performance.now() + graceMs;
     const { call } = run;
     while ('target' in call && performance.now() < deadline && !closing.aborted) {
-      const there = new Set(present());
-      const minions = await addresseesOf(this.#options, run.reaction, call).catch(() => []);
-      if (minions.every((id) => there.has(id))) break;
+      const minions = await this.#minionsOf(run.reaction, call);
+      if ((await Promise.all(minions.map(isReachable))).every(Boolean)) break;
       await pause(lookMs, closing);
     }
     this.start(run);
+  }
+
+  async #minionsOf(reaction: string, call: TargetedCall): Promise<readonly string[]> {
+    try {
+      return (await addresseesOf(this.#options, reaction, call)).minions;
+    } catch {
+      return [];
+    }
   }
 
   #find(name: string): CompiledReaction | undefined {

@@ -85,13 +85,12 @@ export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
   });
   config.onChange(({ keepJobsSeconds }) => queue.keepFor(keepJobsSeconds * 1000));
   const left = cluster === undefined ? queue.open : [];
-  const present = (): string[] => jobs.present().map(({ id }) => id);
   const worker = new ReactionWorker({
     ...calls,
     reactions,
     queue,
     reports,
-    present,
+    isReachable: (id) => jobs.isReachable(id),
     closing,
     log,
   });

@@ -10,8 +10,6 @@ const secrets =
 
 /** Reasons by function, or by module. */
 const reasons: Readonly<Record<string, string>> = {
-  'cmd.run':
-    'templates of the master run no commands; minion_files takes what a timer writes, see docs/pillar.md',
   cmd: 'templates of the master run no commands; minion_files takes what a timer writes, see docs/pillar.md',
   consul: secrets,
   'cp.get_file': 'it writes to the disk; use cp.get_file_str',

@@ -46,7 +46,7 @@ export function askRunners(jobs: AskJobs): FunctionTable {
       parameters: { expr: required(text), minion_id: required(text) },
       call: ({ expr, minion_id: id }) => {
         const request = { tgt: expr, tgtType: 'compound' };
-        const isMatched = jobs.targets.resolveWithin(request, everyone).includes(id);
+        const isMatched = jobs.targets.resolveWithin(request, everyone).minions.includes(id);
         return { res: isMatched ? id : false };
       },
     }),

@@ -10,13 +10,14 @@ const unknownJob: WireMap = { Error: 'Cannot contact returner or no job with thi
 
 /** A job as `list_jobs` shows it. */
 export function describeJob(record: JobRecord): WireMap {
-  const { fun, arg, tgt, tgtType, user, metadata } = record;
+  const { fun, arg, tgt, tgtType, user, metadata, isNarrowed } = record;
   return {
     Function: typeof fun === 'string' ? fun : [...fun],
     Arguments: [...arg],
     Target: typeof tgt === 'string' ? tgt : [...tgt],
     'Target-type': tgtType,
     User: user,
+    ...(isNarrowed === true ? { Narrowed: true } : {}),
     ...(metadata === undefined ? {} : { Metadata: metadata }),
     StartTime: startTime(record.jid),
   };
@@ -30,9 +31,11 @@ export function describeJobInFull(
 ): WireMap {
   const { StartTime: _time, ...job } = record === undefined ? unknownJob : describeJob(record);
   const minions = record === undefined ? {} : { Minions: [...record.minions].sort() };
+  const { missing = [] } = record ?? {};
+  const unaddressed = missing.length === 0 ? {} : { Missing: [...missing].sort() };
   const result: WireMap = Object.create(null);
   for (const one of returns) result[returnerOf(one)] = describeReturn(one);
-  return { ...job, ...minions, StartTime: startTime(jid), Result: result };
+  return { ...job, ...minions, ...unaddressed, StartTime: startTime(jid), Result: result };
 }
 
 /** `2026, Nov 21 15:48:26.914988`, from the jid; empty where it tells no time. */

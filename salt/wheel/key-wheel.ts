@@ -1,5 +1,6 @@
 /** The `key` wheel module, with Salt's names of states [salt/wheel/key.py, salt/key.py]. */
 
+import { literalGlob } from '#acl';
 import {
   type Auth,
   type InProcessApi,
@@ -7,7 +8,6 @@ import {
   type KeyInfo,
   type KeySelection,
   type KeyState,
-  literalGlob,
   MasterError,
 } from '#master';
 import { keyFingerprint, type WireMap, type WireValue } from '#minion-protocol';

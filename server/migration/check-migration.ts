@@ -9,7 +9,7 @@ import {
   type SignalPlan,
   textsOf,
 } from '#config';
-import { type KeyPlace, surveyKeys } from '#master';
+import { type KeyState, surveyKeys } from '#master';
 import { withNamedFiles } from '../check-config.ts';
 import type { MigrationFinding, MigrationOutcome } from './finding.ts';
 import { countKeys, keyFindings } from './key-findings.ts';
@@ -106,7 +106,7 @@ export interface MigrationReport {
   /** Sorted: refused, ignored, honoured; options, parts, keys and files in the order found. */
   readonly findings: readonly MigrationFinding[];
   readonly counts: Readonly<Record<MigrationOutcome, number>>;
-  readonly keys: Readonly<Record<KeyPlace, number>>;
+  readonly keys: Readonly<Record<KeyState, number>>;
   /** What minions must be let emit, so that the listeners of this site go on hearing them. */
   readonly signals: SignalPlan;
   /** What the files of the reactor must be permitted, so that they go on doing what they call. */

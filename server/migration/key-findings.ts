@@ -3,7 +3,7 @@
 import path from 'node:path';
 import type { MasterConfig } from '#config';
 import {
-  type KeyPlace,
+  type KeyState,
   type KeySurvey,
   placeDirectories,
   type SurveyedKey,
@@ -20,7 +20,7 @@ const faults = {
 } as const;
 
 /** How many keys there are in each state. */
-export function countKeys({ keys }: KeySurvey): Record<KeyPlace, number> {
+export function countKeys({ keys }: KeySurvey): Record<KeyState, number> {
   const counts = { accepted: 0, denied: 0, pending: 0, rejected: 0 };
   for (const { place } of keys) counts[place]++;
   return counts;

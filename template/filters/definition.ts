@@ -59,7 +59,9 @@ export function variadicFilter(
 /** One that is left out, with the reason; it fails when it is used. */
 export function unsupportedFilter(what: string, name: string, reason: string): FilterDefinition {
   return variadicFilter(() => {
-    throw new UnsupportedFeature(`the ${what} ${textRepr(name)} is not supported: ${reason}`);
+    throw new UnsupportedFeature(
+      `the ${what} ${textRepr(name)} is not served: ${reason}; see docs/compatibility.md`,
+    );
   });
 }
 

@@ -29,20 +29,17 @@ const reasons: Readonly<Record<string, readonly string[]>> = {
     'which',
   ],
   'its result is another one each time': ['gen_mac', 'rand_str', 'random_hash', 'random_str'],
-  'nothing here needs it yet': [
-    'filter_by_networks',
-    'json_query',
-    'mysql_to_dict',
-    'urlize',
-    'xml',
-  ],
+  'it is not implemented': ['filter_by_networks', 'json_query', 'mysql_to_dict', 'urlize', 'xml'],
 };
 
-const unsupported: readonly (readonly [string, FilterDefinition])[] = Object.entries(
-  reasons,
-).flatMap(([reason, names]) =>
-  names.map((name) => [name, unsupportedFilter('filter', name, reason)] as const),
+/** The filters that are refused, with the reason. */
+export const filterRefusals: ReadonlyMap<string, string> = new Map(
+  Object.entries(reasons).flatMap(([reason, names]) => names.map((name) => [name, reason])),
 );
+
+const unsupported = Array.from(filterRefusals, ([name, reason]) => {
+  return [name, unsupportedFilter('filter', name, reason)] as const;
+});
 
 /** Every filter. */
 export const filters: ReadonlyMap<string, FilterDefinition> = new Map([

@@ -1,12 +1,12 @@
 /** Random input through real Salts and through this master: every difference is a finding. */
 
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { appendFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { type Case, makeCase } from './differential/cases.ts';
+import { makeCase, type Question, surroundings } from './differential/cases.ts';
 import { explanationOf } from './differential/explained.ts';
 import { type Answer, Ours } from './differential/ours.ts';
 
@@ -26,11 +26,16 @@ class Reference {
     mkdirSync(directory);
     this.#child = spawn(python, [program, directory]);
     this.#child.stderr.resume();
+    this.#write(surroundings);
     this.#answers = createInterface({ input: this.#child.stdout })[Symbol.asyncIterator]();
   }
 
-  ask(it: Case): void {
-    this.#child.stdin.write(`${JSON.stringify(it)}\n`);
+  ask(it: Question): void {
+    this.#write(it);
+  }
+
+  #write(line: object): void {
+    this.#child.stdin.write(`${JSON.stringify(line)}\n`);
   }
 
   async answer(): Promise<Answer> {
@@ -46,11 +51,17 @@ class Reference {
 
 /**
  * Compares this master with the Salts that SALT_PYTHON names: programs that run Python with Salt in
- * its path, separated by commas.
+ * its path, separated by commas. With the name of a file, cases that all of them answer alike are
+ * appended to it: vectors for tests without a Salt.
  * @returns 1 if an answer differs without an explanation
  */
 export async function runDifferential(
-  [seed = String(Date.now() % 1_000_000), count = '10000', first = '0']: readonly string[],
+  [
+    seed = String(Date.now() % 1_000_000),
+    count = '10000',
+    first = '0',
+    record = '',
+  ]: readonly string[],
   print: (line: string) => void,
 ): Promise<number> {
   const pythons = (process.env.SALT_PYTHON ?? '').split(',').filter((it) => it !== '');
@@ -78,14 +89,17 @@ export async function runDifferential(
       }
       const it = makeCase(Number(seed), number);
       const mine = await ours.answer(it);
+      const answers: Answer[] = [];
       for (const reference of references) {
         const theirs = await reference.answer();
+        answers.push(theirs);
         const verdict = judge(it, mine, theirs);
         add(`${it.kind} ${verdict}`);
         if (verdict !== 'differs') continue;
         findings += 1;
-        print(JSON.stringify({ number, by: reference.name, ...shown(it), mine, theirs }));
+        print(JSON.stringify({ number, by: reference.name, ...it, mine, theirs }));
       }
+      if (record !== '') appendVector(record, it, mine, answers);
     }
   } finally {
     for (const reference of references) reference.close();
@@ -95,19 +109,15 @@ export async function runDifferential(
   return findings === 0 ? 0 : 1;
 }
 
-function judge(it: Case, mine: Answer, theirs: Answer): string {
+function appendVector(file: string, it: Question, mine: Answer, answers: readonly Answer[]): void {
+  const [first, ...others] = answers.map(({ value }) => value);
+  if (first === undefined || others.some((value) => value !== first) || mine.value !== first)
+    return;
+  appendFileSync(file, `${JSON.stringify({ ...it, value: first })}\n`);
+}
+
+function judge(it: Question, mine: Answer, theirs: Answer): string {
   if (mine.value !== undefined && mine.value === theirs.value) return 'same value';
   if (mine.error !== undefined && theirs.error !== undefined) return 'both fail';
   return explanationOf(it, mine, theirs) ?? 'differs';
-}
-
-/** Leaves out what all cases of a kind share. */
-function shown(it: Case): object {
-  const { kind } = it;
-  if (it.kind === 'target') return { kind, tgt: it.tgt, tgtType: it.tgt_type };
-  if (it.kind === 'pillar') {
-    const { files, options, saltenv, pillarenv } = it;
-    return { kind, files, options, saltenv, pillarenv };
-  }
-  return { kind, text: it.text };
 }

@@ -239,7 +239,7 @@ test('run hands everything on, prints results, and ends with 1 where one failed'
   ];
   const outcome = { id: '1', command: 'demo.echo', status: 'failed', results, jids: ['1'] };
   const updates = [
-    { type: 'begun', id: '1', minions: ['web1'], isRepeated: false },
+    { type: 'begun', id: '1', minions: ['web1'], missing: [], isRepeated: false },
     { type: 'published', jid: '1', minions: ['web1'] },
     { type: 'result', jid: '1', result: results[0] },
     { type: 'outcome', outcome },
@@ -298,7 +298,7 @@ test('run with groups runs a plan, prints its steps, and ends with 1 unless all 
   const undone = [{ step: 'one', command: 'demo.undo', status: 'failed', results: [], runs: [] }];
   const outcome = { id: '1', plan: 'demo.twice', status: 'failed', steps: [], undone };
   const updates = [
-    { type: 'begun', id: '1', groups: { all: ['web1'] }, isRepeated: true },
+    { type: 'begun', id: '1', groups: { all: ['web1'] }, narrowed: [], isRepeated: true },
     { ...progress, state: 'failed', reason: '1 minions did not succeed' },
     { type: 'result', step: 'one', kind: 'undo', result: { minion: 'web1', state: 'silent' } },
     { type: 'outcome', outcome },

@@ -50,6 +50,7 @@ export async function* play(job: RecordedJob | undefined): AsyncGenerator<JobUpd
   yield* updates;
   const answered = updates.flatMap((update) => (update.type === 'return' ? [update.minion] : []));
   const silent = minions.filter((minion) => !answered.includes(minion));
+  if (minions.length > 0) silent.push(...missing);
   yield { type: 'finished', jid, answered, silent, reconnecting: [], deliveries: [] };
 }
 

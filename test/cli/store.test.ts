@@ -17,6 +17,7 @@ import type { Master } from '#master';
 import { auditFiles } from '#master/audit/audit-files.ts';
 import { createMemoryTransport } from '#minion-protocol';
 import { createMaster } from '#server';
+import { startFleet } from '../helpers/fleet.ts';
 import { layMasterKey } from '../helpers/rsa-keys.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { directories, startVectorMaster } from '../helpers/vector-master.ts';
@@ -279,6 +280,42 @@ test('salt -a is refused what the user may not, in every way of asking', async (
     t.is(code, 77, way);
     t.regex(stderr, /Authorization error/);
   }
+});
+
+test('salt -a says on standard error that rights narrowed the target, and names nobody', async (t) => {
+  const directory = temporaryDirectory(t);
+  const rights = { fred: [{ m1: ['test.ping'] }], ann: [{ 'm*': ['test.ping'] }] };
+  const { master } = await startFleet(t, {
+    ids: ['m1', 'm2'],
+    functions: { 'test.ping': () => true, 'sys.list_functions': () => ['test.ping'] },
+    config: {
+      externalAuth: { sharedsecret: { ...rights, eve: [{ m1: ['test.ping', 'sys.*', 'cp.*'] }] } },
+      eauth: { sharedsecret: 'secret' },
+    },
+  });
+  const options: CliOptions = {
+    openApi: async () => master,
+    tokenFile: path.join(directory, 'token'),
+  };
+  const run = (user: string, words: string): Promise<CliOutcome> =>
+    runCli(
+      `salt -a sharedsecret --username ${user} --password secret ${words}`.split(' '),
+      options,
+    );
+  const notice =
+    'saltbridge: your rights limit this target: the job went only to minions that they name\n';
+  for (const way of ['', '--async ', '--static ', '-b 1 ']) {
+    const { code, stderr, stdout } = await run('fred', `${way}m* test.ping`);
+    t.deepEqual([code, stderr], [0, notice], way);
+    t.notRegex(stdout, /m2/, way);
+  }
+  t.is((await run('eve', '--subset 1 m* test.ping')).stderr, notice);
+  t.is((await run('fred', 'm1 test.ping')).stderr, '');
+  t.is((await run('ann', 'm* test.ping')).stderr, '');
+  const list = await run('fred', '-L m1,m2 test.ping');
+  t.true(list.stderr.includes('saltbridge: no accepted key, or not permitted: m2\n'));
+  t.is(list.code, 1);
+  t.regex(list.stdout, /m2:\n +Minion did not return. \[No response\]/);
 });
 
 test('a wrong password is refused, and the name and password are asked for', async (t) => {

@@ -5,12 +5,14 @@ import path from 'node:path';
 import test from 'ava';
 import fc from 'fast-check';
 import { loadCatalog } from '#guests';
-import { BridgeError, describeCommand } from '#heat-bridge';
-import { Catalog, type CompiledCommand } from '#heat-bridge/commands/command-catalog.ts';
 import {
+  BridgeError,
+  Catalog,
   type CommandDefinition,
-  parseCommandDefinition,
-} from '#heat-bridge/commands/command-definition.ts';
+  type CompiledCommand,
+  describeCommand,
+} from '#heat-bridge';
+import { parseCommandDefinition } from '#heat-bridge/commands/command-definition.ts';
 import {
   loadFunctionReviews,
   reviewedFunctions,

@@ -51,6 +51,48 @@ test('a permitted command reaches each minion of its target, by keyword', async 
   );
 });
 
+test('a name in the target without a key is in the outcome, and fails the run', async (t) => {
+  const store = createMemoryStore();
+  const { bridge, master } = await startBridge(t, { store });
+  const params = { text: 'x' };
+  for (const target of [['web1', 'web9'], { tgt: 'web1 or L@web9', tgtType: 'compound' }]) {
+    const handle = await bridge.run('demo.echo', { target, params, caller: 'local' });
+    t.deepEqual([handle.minions, handle.missing], [['web1'], ['web9']]);
+    const { status, results, isNarrowed } = await handle.outcome;
+    t.deepEqual([status, isNarrowed], ['failed', undefined]);
+    const [done, unaddressed] = results;
+    t.like(done, { minion: 'web1', state: 'succeeded' });
+    const reason = 'it has no accepted key';
+    t.deepEqual(unaddressed, { minion: 'web9', state: 'unaddressed', reason });
+    const told = (await collect(handle.updates())).filter(({ type }) => type === 'result');
+    t.deepEqual(told.length, 2);
+    const { deliveries } = await master.jobs.show(handle.id);
+    t.like(deliveries.at(-1), { minion: 'web9', state: 'silent', reason: 'key-not-accepted' });
+  }
+  const request = { target: ['web1', 'web9'], params, idempotencyKey: 'k' };
+  t.is((await (await bridge.run('demo.echo', request)).outcome).status, 'failed');
+  const again = await bridge.run('demo.echo', request);
+  t.deepEqual([again.isRepeated, again.missing], [true, ['web9']]);
+});
+
+test('a name beyond the rights of a caller is reported as one without a key is', async (t) => {
+  const { bridge } = await startBridge(t);
+  const params = { text: 'x' };
+  const outcomeOf = async (name: string): Promise<unknown> => {
+    const handle = await bridge.run('demo.echo', { target: ['web1', name], params });
+    const { id: _id, jids: _jids, ...outcome } = await handle.outcome;
+    return JSON.parse(JSON.stringify(outcome).replaceAll(name, 'NAME'));
+  };
+  const beyond = await outcomeOf('db1');
+  t.like(beyond, { status: 'failed', isNarrowed: true });
+  t.like(beyond, { results: { length: 2, 1: { minion: 'NAME', state: 'unaddressed' } } });
+  t.deepEqual(beyond, await outcomeOf('db9'));
+  const all = await bridge.run('demo.echo', { target: '*', params });
+  t.like(await all.outcome, { status: 'succeeded', isNarrowed: true });
+  const own = await bridge.run('demo.echo', { target: 'web*', params });
+  t.is((await own.outcome).isNarrowed, undefined);
+});
+
 test('the job goes to minions by name, and says whose it is', async (t) => {
   const { bridge, master } = await startBridge(t);
   const handle = await bridge.run('demo.echo', { target: 'web*', params: { text: 'x' } });

@@ -81,3 +81,27 @@ step('the failure of a real minion fails the stack with its reason', async (t) =
   t.true(reason.includes('disk full'), reason);
   await stack.delete();
 });
+
+for (const [what, said, expected] of [
+  [
+    'without its last brace',
+    '{"status": "FAILURE", "reason": "disk full"',
+    /neither YAML nor JSON/,
+  ],
+  ['with a raw tab', '{"status": "FAILURE", "reason": "disk\tfull"}', /neither YAML nor JSON/],
+  ['with a surrogate pair', '{"status":"FAILURE","reason":"boom \\ud83d\\ude00"}', /boom \ufffd/],
+] as const) {
+  step(`a real minion that signals a failure ${what} fails the stack`, async (t) => {
+    for (const [index, minion] of fleet.minions.entries()) {
+      const stack = await Stack.create('HEAT_SIGNAL', 1);
+      const alias = `unread-${what.replaceAll(' ', '-')}-${index}`;
+      const signal = await stack.handle();
+      await bridge.handles.add({ alias, minions: fleet.ids, signal, emptyIsSuccess: true });
+      await minion.saltCall('event.send', `heat/${alias}`, said);
+      const { status, reason } = await stack.end();
+      t.is(status, 'CREATE_FAILED', minion.id);
+      t.regex(reason, expected);
+      await stack.delete();
+    }
+  });
+}

@@ -7,8 +7,10 @@ import { promisify } from 'node:util';
 import test, { type ExecutionContext } from 'ava';
 import { openTestSignals, type SignalsUnderTest } from '../heat-bridge/signals/open-signals.ts';
 import { testWhere } from '../helpers/needs.ts';
+import { eventually } from './eventually.ts';
 import { type HandleKind, heatTest, Stack, services } from './heat-cloud.ts';
 import { startHeatProxy } from './heat-proxy.ts';
+import { TemplateStack } from './heat-stack.ts';
 
 test.beforeEach((t) => t.timeout(180_000));
 
@@ -156,3 +158,113 @@ outage('heat-api that is away for 20 s loses nothing', async (t) => {
   t.deepEqual(await stack.data(), { m1: 'm1', m2: 'm2', m3: 'm3' });
   await stack.delete();
 });
+
+const swiftTemplate = {
+  heat_template_version: '2018-08-31',
+  resources: {
+    handle: { type: 'OS::Heat::SwiftSignalHandle' },
+    condition: {
+      type: 'OS::Heat::SwiftSignal',
+      properties: { handle: { get_resource: 'handle' }, timeout: 60, count: 2 },
+    },
+  },
+  outputs: {
+    endpoint: { value: { get_attr: ['handle', 'endpoint'] } },
+    curl_cli: { value: { get_attr: ['handle', 'curl_cli'] } },
+    reference: { value: { get_resource: 'handle' } },
+    data: { value: { get_attr: ['condition', 'data'] } },
+  },
+};
+
+/** Waits until an output of a stack has an address in it. */
+async function outputOf(stack: TemplateStack, key: string): Promise<string> {
+  let value = '';
+  await eventually(
+    `the output ${key}`,
+    async () => {
+      value = String((await stack.state()).outputs.get(key));
+      return value.includes('http');
+    },
+    60_000,
+    500,
+  );
+  return value;
+}
+
+for (const [what, key, isWrapped] of [
+  ['endpoint', 'endpoint', false],
+  ['curl_cli', 'curl_cli', false],
+  ['reference', 'reference', false],
+  ['address as alarm_url', 'endpoint', true],
+] as const) {
+  heatTest(
+    `two minions complete a SwiftSignal by its ${what}`,
+    async (t) => {
+      const stack = await TemplateStack.create(swiftTemplate);
+      const given = await outputOf(stack, key);
+      const signals = await openTestSignals(t, services());
+      const signal = isWrapped ? { alarm_url: given } : given;
+      await signals.handles.add({ alias: 'ready', minions, signal });
+      for (const minion of ['m1', 'm2']) {
+        await signals.signal(minion, 'heat/ready', { data: `of ${minion}` });
+      }
+      const { status, reason, outputs } = await stack.end('CREATE');
+      t.is(status, 'CREATE_COMPLETE', reason);
+      t.deepEqual(JSON.parse(String(outputs.get('data'))), { m1: 'of m1', m2: 'of m2' });
+      await stack.delete();
+    },
+    'swift',
+  );
+}
+
+heatTest('a minion signals a scaling policy by its alarm_url', async (t) => {
+  const stack = await TemplateStack.create({
+    heat_template_version: '2018-08-31',
+    resources: {
+      group: {
+        type: 'OS::Heat::AutoScalingGroup',
+        properties: { min_size: 1, max_size: 3, resource: { type: 'OS::Heat::RandomString' } },
+      },
+      policy: {
+        type: 'OS::Heat::ScalingPolicy',
+        properties: {
+          auto_scaling_group_id: { get_resource: 'group' },
+          adjustment_type: 'change_in_capacity',
+          scaling_adjustment: 1,
+        },
+      },
+    },
+    outputs: {
+      alarm_url: { value: { get_attr: ['policy', 'alarm_url'] } },
+      size: { value: { get_attr: ['group', 'current_size'] } },
+    },
+  });
+  t.is((await stack.end('CREATE')).status, 'CREATE_COMPLETE');
+  const signals = await openTestSignals(t, services());
+  const signal = await outputOf(stack, 'alarm_url');
+  await signals.handles.add({ alias: 'scale', minions, signal });
+  await signals.signal('m1', 'heat/scale', { reason: 'load' });
+  await signals.told('signal/delivered');
+  // Delivered: heat-api-cfn has verified the signature. This cloud lacks a user who may scale.
+  await signals.signal('m1', 'heat/scale', null);
+  t.regex(String((await signals.told('signal/failed'))[0]?.data.reason), /takes no FAILURE/);
+  await stack.delete();
+});
+
+heatTest(
+  'an event without data fails the stack, and completes it where its handle says so',
+  async (t) => {
+    const { stack, signals } = await open(t, 'HEAT_SIGNAL', 1);
+    await signals.signal('m1', 'heat/ready', {});
+    const { status, reason } = await stack.end();
+    t.is(status, 'CREATE_FAILED');
+    t.true(reason.includes('the event heat/ready was not understood: it has no data'), reason);
+    await stack.delete();
+    const other = await Stack.create('HEAT_SIGNAL', 1);
+    const signal = await other.handle();
+    await signals.handles.add({ alias: 'other', minions, signal, emptyIsSuccess: true });
+    await signals.signal('m1', 'heat/other', {});
+    t.is((await other.end()).status, 'CREATE_COMPLETE');
+    await other.delete();
+  },
+);

@@ -26,6 +26,40 @@ test('local gives a value for each minion, and false for silent ones', async (t)
   t.deepEqual(returned(await run(token, [])), []);
 });
 
+test('a name without a key is false, or in the warnings where values have no place', async (t) => {
+  const { run, login } = await startApi(t, { minions: ['web1'] });
+  const token = await login();
+  const low = { tgt: ['web1', 'gone'], tgt_type: 'list', fun: 'test.ping' };
+  const local = await run(token, { ...low, client: 'local' });
+  t.deepEqual(local.json, { return: [{ web1: true, gone: false }] });
+  const started = await run(token, { ...low, client: 'local_async' });
+  t.like(started.json, { return: [{ minions: ['web1'] }], warnings: ['not addressed: gone'] });
+  const batch = await run(token, { ...low, client: 'local_batch', batch: 1 });
+  t.deepEqual(batch.json, {
+    return: [{ web1: true }],
+    warnings: ['not in the batch, because they did not answer: gone'],
+  });
+});
+
+test('an answer reports that rights narrowed the target, and names nobody', async (t) => {
+  const { run, ask, login } = await startApi(t);
+  const token = await login('scoped');
+  const warnings = [
+    'the rights of the caller limit the target: the job went only to minions that they name',
+  ];
+  const batch = { batch: 1 };
+  for (const client of ['local', 'local_async', 'local_batch', 'local_subset']) {
+    const answer = await run(token, { client, tgt: '*', fun: 'test.ping', ...batch });
+    t.deepEqual((answer.json as { warnings?: unknown }).warnings, warnings, client);
+    t.notRegex(answer.text, /db1/);
+    const own = await run(token, { client, tgt: 'web1', fun: 'test.ping', ...batch });
+    t.deepEqual(Object.keys(own.json as object), ['return'], client);
+  }
+  const limited = json(await login('limited'));
+  const all = await ask({ path: '/minions', headers: limited });
+  t.deepEqual(Object.keys(all.json as object), ['return']);
+});
+
 test('local with full_return tells jid and retcode', async (t) => {
   const { run, login } = await startApi(t, { minions: ['web1'] });
   const answer = await run(await login(), { ...ping, full_return: true });

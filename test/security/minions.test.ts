@@ -196,13 +196,18 @@ for (const wire of WIRES) {
         { grains },
         { grains, saltenv: '../..', pillarenv: '../..' },
         { grains, extra_minion_data: { id: VICTIM } },
-        { grains, ext: { cmd_yaml: 'cat /etc/passwd' }, ext_pillar: [{ git: 'main ssh://x' }] },
         { grains, pub: pem('other_minion').publicPem, minion_id: VICTIM, master_id: VICTIM },
       ];
       for (const load of lies) {
         const own = await pillarOf(site, HOSTILE, load);
         t.deepEqual({ ...own }, { owner: HOSTILE });
       }
+      const ext = { cmd_yaml: 'cat /etc/passwd', 'a b': 'x' };
+      const named = { grains, ext, ext_pillar: [{ git: 'main ssh://x' }] };
+      const { owner, _errors: errors, ...more } = await pillarOf(site, HOSTILE, named);
+      t.deepEqual([owner, more], [HOSTILE, {}]);
+      t.is(Array.isArray(errors) ? errors.length : 0, 1);
+      t.regex(String(errors), /^ext_pillar cmd_yaml is not asked because a minion names it/);
       // What is on a minion's own command line lies over its own answer, and over nothing else.
       const override = { grains, pillar_override: { password: 'x' } };
       t.deepEqual(

@@ -801,7 +801,7 @@ external_auth:
       `master:13: reactor[0]:salt/auth[0]: /nonexistent/none.sls ${absent}`,
       `master:14: reactor[0]:salt/auth[1]: salt://x/y.sls ${absent}`,
       'master:19: schedule:one:function: there is no runner nosuch.fun',
-      'master:21: schedule:two:function: the runner state.pause is not served: orchestrations are not paused',
+      'master:21: schedule:two:function: the runner state.pause is not served: orchestrations are not paused; state.soft_kill ends one before a state',
       'master:2: renderer: the renderer "yml" is not served: jinja|yaml, jinja|json, yaml and json are',
       'master:25: nodegroups:a: nodegroup "a" contains itself: a > b > a; it matches no minion',
       'master:26: nodegroups:b: nodegroup "b" contains itself: b > a > b; it matches no minion',

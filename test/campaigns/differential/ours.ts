@@ -2,20 +2,19 @@
 
 import { mkdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { resolveMasterConfig } from '#config/resolve.ts';
-import { createSilentLogger } from '#master/api/log.ts';
-import { SlowPatternRunner } from '#master/jobs/slow-patterns.ts';
+import { resolveMasterConfig } from '#config';
+import { createSilentLogger, SlowPatternRunner } from '#master';
 import { TargetResolver } from '#master/jobs/targets.ts';
 import { factsOf, isWireMap, type WireMap } from '#minion-protocol';
 import { isTargetType } from '#minion-protocol/targeting/target.ts';
 import type { PillarConfig } from '#salt/pillar/own-pillar.ts';
 import { openPillar } from '#salt/pillar/pillar.ts';
-import { Float, renderJinja, TemplateError } from '#template';
-import { Bytes, Dict, Markup, PySet, Tuple } from '#template/python/values.ts';
+import { Dict, Float, renderJinja, TemplateError } from '#template';
+import { Bytes, Markup, PySet, Tuple } from '#template/python/values.ts';
 import { loadYaml } from '#template/yaml.ts';
 import { layOut } from '../../helpers/file-tree.ts';
 import { toWireValue } from '../../helpers/vectors.ts';
-import type { Case } from './cases.ts';
+import { type Question, surroundings } from './cases.ts';
 
 /** What a case gives: a value in canonical form, or the code of an error. */
 export interface Answer {
@@ -79,7 +78,7 @@ export class Ours {
     mkdirSync(directory, { recursive: true });
   }
 
-  async answer(it: Case): Promise<Answer> {
+  async answer(it: Question): Promise<Answer> {
     try {
       return { value: await this.#answer(it) };
     } catch (error) {
@@ -90,7 +89,7 @@ export class Ours {
     }
   }
 
-  #answer(it: Case): Promise<string> | string {
+  #answer(it: Question): Promise<string> | string {
     switch (it.kind) {
       case 'yaml':
         return canonical(loadYaml(it.text, { name: 'x.sls' }));
@@ -98,9 +97,10 @@ export class Ours {
         return canonical(
           renderJinja(it.text, {
             name: '<string>',
-            context: { grains: it.grains, pillar: {}, saltenv: 'base', sls: '' },
+            context: { grains: surroundings.grains, pillar: {}, saltenv: 'base', sls: '' },
             loader: {
-              load: (name) => (Object.hasOwn(it.files, name) ? it.files[name] : undefined),
+              load: (name) =>
+                Object.hasOwn(surroundings.files, name) ? surroundings.files[name] : undefined,
             },
           }),
         );
@@ -111,7 +111,7 @@ export class Ours {
     }
   }
 
-  async #pillar(it: Extract<Case, { kind: 'pillar' }>): Promise<string> {
+  async #pillar(it: Extract<Question, { kind: 'pillar' }>): Promise<string> {
     this.#trees += 1;
     const place = path.join(this.#directory, `pillar-${this.#trees}`);
     layOut(place, it.files);
@@ -125,7 +125,7 @@ export class Ours {
     };
     const pillar = await openPillar(config, { log: createSilentLogger(), now: Date.now });
     try {
-      const request = { id: 'web1', grains: mapOf({ ...it.grains, id: 'web1' }) };
+      const request = { id: 'web1', grains: mapOf({ ...surroundings.grains, id: 'web1' }) };
       const { pillar: made } = await pillar.provide({
         ...request,
         saltenv: it.saltenv ?? undefined,
@@ -141,25 +141,25 @@ export class Ours {
     }
   }
 
-  async #target(it: Extract<Case, { kind: 'target' }>): Promise<string> {
-    const ids = Object.keys(it.minions).sort();
+  async #target(it: Extract<Question, { kind: 'target' }>): Promise<string> {
+    const ids = Object.keys(surroundings.minions).sort();
     const resolver = new TargetResolver({
       acceptedIds: () => ids,
       isAccepted: (id) => ids.includes(id),
       factsOf: (id) => {
-        const facts = it.minions[id] ?? undefined;
+        const facts = surroundings.minions[id] ?? undefined;
         if (facts === undefined) return { grains: undefined, pillar: undefined };
         const { grains, pillar } = mapOf(facts);
         return { grains: factsOf(mapOf(grains)), pillar: factsOf(mapOf(pillar)) };
       },
       isDataCached: true,
-      nodegroups: it.nodegroups,
+      nodegroups: surroundings.nodegroups,
       slowPatterns: this.#slowPatterns,
     });
-    if (!isTargetType(it.tgt_type)) throw new TypeError(`not a target type: ${it.tgt_type}`);
+    if (!isTargetType(it.tgtType)) throw new TypeError(`not a target type: ${it.tgtType}`);
     const { minions, missing } = await resolver.resolve({
       tgt: it.tgt,
-      tgtType: it.tgt_type,
+      tgtType: it.tgtType,
     });
     return canonical({ minions: new Set(minions), missing: new Set(missing) });
   }

@@ -1,8 +1,8 @@
 """Answers the cases of the differential campaign with the Salt that this Python imports.
 
-    reference.py DIRECTORY < cases > answers
+    reference.py DIRECTORY < lines > answers
 
-A case and its answer are one line of JSON each. DIRECTORY is empty and writable. An answer is
+The first line has what all cases share, each other line one case, in JSON; so has each answer. DIRECTORY is empty and writable. An answer is
 {"value": TEXT}, where TEXT has a value in the canonical form of `canonical` below, or
 {"error": CLASS}.
 """
@@ -95,13 +95,13 @@ template_options = None
 def answer_template(case):
     global template_options
     if template_options is None:
-        write_tree(FILES, case["files"])
+        write_tree(FILES, shared["files"])
         template_options = options()
     context = dict(
         opts=template_options,
         saltenv="base",
         salt={},
-        grains=case["grains"],
+        grains=shared["grains"],
         pillar={},
         sls="",
         tplfile="",
@@ -120,9 +120,9 @@ def answer_pillar(case):
     write_tree(place, case["files"])
     roots = {env: [os.path.join(place, env)] for env in case["roots"]}
     opts = options(pillar_roots=roots, **case["options"])
-    opts["grains"] = case["grains"]
+    opts["grains"] = shared["grains"]
     pillar = salt.pillar.Pillar(
-        opts, dict(case["grains"], id="web1"), "web1", case["saltenv"], pillarenv=case["pillarenv"]
+        opts, dict(shared["grains"], id="web1"), "web1", case["saltenv"], pillarenv=case["pillarenv"]
     )
     data = pillar.compile_pillar()
     shutil.rmtree(place, ignore_errors=True)
@@ -140,7 +140,7 @@ def answer_target(case):
         accepted = os.path.join(ROOT, "pki", "minions")
         os.makedirs(accepted, exist_ok=True)
         cache = salt.cache.factory(target_options)
-        for name, facts in case["minions"].items():
+        for name, facts in shared["minions"].items():
             with open(os.path.join(accepted, name), "w") as file:
                 file.write("key")
             if facts is None:
@@ -151,8 +151,8 @@ def answer_target(case):
                 cache.store("pillar", name, facts["pillar"])
             except Exception:
                 pass
-    opts = dict(target_options, nodegroups=case["nodegroups"])
-    found = salt.utils.minions.CkMinions(opts).check_minions(case["tgt"], case["tgt_type"])
+    opts = dict(target_options, nodegroups=shared["nodegroups"])
+    found = salt.utils.minions.CkMinions(opts).check_minions(case["tgt"], case["tgtType"])
     return canonical({"minions": set(found["minions"]), "missing": set(found["missing"])})
 
 
@@ -175,6 +175,7 @@ signal.signal(signal.SIGALRM, give_up)
 resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
 output = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
+shared = json.loads(sys.stdin.readline())
 for line in sys.stdin:
     case = json.loads(line)
     signal.alarm(5)

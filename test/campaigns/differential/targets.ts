@@ -2,7 +2,8 @@
 
 import type { Random } from '../random.ts';
 
-interface TargetQuestion {
+/** A target. */
+export interface TargetQuestion {
   readonly tgt: string;
   readonly tgtType: string;
 }

@@ -5,7 +5,7 @@ import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
 import { codeDigest } from '#guests/deployments/code-catalog.ts';
 import type { CommandDefinition } from '#heat-bridge';
-import { Catalog } from '#heat-bridge/commands/command-catalog.ts';
+import { Catalog } from '#heat-bridge';
 import type { MinionFunction } from '#minion-protocol';
 import { until } from '../../helpers/deadline.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';

@@ -294,3 +294,37 @@ withPython('a picture in SVG has each role and value as text, whatever they are'
   ]);
   t.is(found.filter(([name]) => name === 'path').length, 1 + 4);
 });
+
+for (const [what, value, expected] of [
+  [
+    'a list that closes at the indent of its key',
+    '[{\n        "network": private\n      }]',
+    [{ network: 'private' }],
+  ],
+  ['a map that closes at the indent of its key', '{\n        a: b\n      }', { a: 'b' }],
+  ['entries at the indent of their key', '[\n      a,\n      {b: c}\n      ]', ['a', { b: 'c' }]],
+  ['entries left of their key', '{\n  a: [\n1\n]\n}', { a: ['1'] }],
+  ['brackets in a block scalar', '|\n        }]\n        ]\n', '}]\n]\n'],
+] as const) {
+  test(`a template is read as PyYAML reads it: ${what}`, (t) => {
+    const template = `heat_template_version: 2018-08-31
+resources:
+  web:
+    type: OS::Nova::Server
+    metadata:
+      saltbridge: {role: web}
+    properties:
+      flavor: small
+      networks: ${value}
+      image: debian
+`;
+    const { properties } = parse(compileTemplate(template).template).resources.web;
+    t.deepEqual(
+      JSON.parse(JSON.stringify(properties.networks), (_, it) =>
+        typeof it === 'number' ? String(it) : it,
+      ),
+      expected,
+    );
+    t.is(properties.image, 'debian');
+  });
+}

@@ -8,7 +8,7 @@ import { createEtcdCoordinator } from '#guests/data-spaces/etcd-coordinator.ts';
 import { EtcdGateway } from '#guests/data-spaces/etcd-gateway.ts';
 import { ZookeeperConnection } from '#guests/data-spaces/zookeeper-connection.ts';
 
-import { BridgeOptionsError } from '#heat-bridge/options.ts';
+import { BridgeOptionsError } from '#heat-bridge';
 
 /** What is said of a section `data: coordinator:`; '' where nothing is. */
 function problemOf(coordinator: object): string {

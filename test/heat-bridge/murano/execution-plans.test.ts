@@ -4,9 +4,10 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
-import { createBridge } from '#guests';
+import { createBridge, loadCatalog } from '#guests';
 import { ExecutionPlanError, parseExecutionPlan } from '#guests/murano/execution-plan.ts';
-import type { CommandDefinition } from '#heat-bridge';
+import { Catalog, type CommandDefinition } from '#heat-bridge';
+import { codeBlocks } from '../../helpers/markdown.ts';
 import { type ApiAnswer, json, startApi } from '../../helpers/salt-api.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { acl } from '../stage.ts';
@@ -56,6 +57,15 @@ for (const [
 const bodies = [
   'return deploy(args.port).stdout.x',
   'return deploy(args.port, 1)',
+  'return deploy(args, 1)',
+  'return deploy(*args)',
+  'return deploy(args).stdout(args)',
+  "return deploy('{0}'.format(args.port, args['x']))",
+  "return deploy('{0.__class__}'.format(args.port))",
+  "return deploy('{1}'.format(args.port))",
+  "return deploy('{'.format(args.port))",
+  "return deploy('{0}'.format(open('/etc/shadow')))",
+  "return deploy('{0}'.join(args.port))",
   'return deploy(args["port"])',
   "return deploy('a' + 'b')",
   "return deploy('a\\'b')",
@@ -215,6 +225,39 @@ test('an argument in quotes is the parameter that the catalog names', async (t) 
   t.deepEqual(ports, ['81']);
 });
 
+for (const [body, expected] of [
+  ['return deploy(args).stdout', '82'],
+  ["return deploy('{0}'.format(args.port)).stdout", '82'],
+] as const) {
+  test(`a body of public plans runs with its parameters: ${body}`, async (t) => {
+    const { send, ports } = await start(t);
+    const result = resultOf(await send(fresh({ Body: body, Parameters: { port: '82' } })));
+    t.is(result.ErrorCode, 0, JSON.stringify(result));
+    t.deepEqual(ports, [expected]);
+  });
+}
+
+for (const [argument, parts] of [
+  ["'{0} {1}'.format(args.a, args.b)", [{ parameter: 'a' }, ' ', { parameter: 'b' }]],
+  ['"{}{{x}}{}".format(args.a, args.b)', [{ parameter: 'a' }, '{', 'x', '}', { parameter: 'b' }]],
+  ["'-p {1} {0}'.format( args.a , args.b )", ['-p ', { parameter: 'b' }, ' ', { parameter: 'a' }]],
+  ["'x'", ['x']],
+] as const) {
+  test(`an argument is read as Python formats it: ${argument}`, (t) => {
+    const { call } = parseExecutionPlan('1', { ...deployWeb, Body: `return deploy(${argument})` });
+    t.deepEqual(call?.argument, { parts });
+  });
+}
+
+test('a format of a list, or of a parameter that is missing, is refused', async (t) => {
+  const { send, ports } = await start(t);
+  const Body = "return deploy('{0}'.format(args.other))";
+  for (const Parameters of [{ other: [1] }, {}]) {
+    t.is(resultOf(await send(fresh({ Body, Parameters }))).ErrorCode, 2);
+  }
+  t.deepEqual(ports, []);
+});
+
 test('an execution plan that calls nothing returns nothing', async (t) => {
   const { send, ports } = await start(t);
   const result = resultOf(await send(fresh({ Body: 'return', Scripts: {}, Files: {} })));
@@ -309,4 +352,15 @@ test('an execution plan without an id cannot be answered', async (t) => {
   const { send } = await start(t);
   const { ID: _id, ...rest } = deployWeb;
   for (const text of [JSON.stringify(rest), 'no JSON', '[]']) t.is((await send(text)).status, 400);
+});
+
+test('the example of the documentation takes the parameter that it shows', async (t) => {
+  const directory = temporaryDirectory(t);
+  const [example] = codeBlocks('docs/murano.md').filter(({ text }) => text.includes('murano:'));
+  const text = (example?.text ?? '').replace(/^ *sha256:.*$/m, '');
+  writeFileSync(path.join(directory, 'catalog.yaml'), text);
+  const { definitions, findings } = await loadCatalog([directory]);
+  t.deepEqual(findings, []);
+  const catalog = new Catalog(definitions);
+  t.notThrows(() => catalog.get('web.deploy').check({ port: '80' }));
 });

@@ -4,8 +4,8 @@ import { resolveMasterConfig } from '#config';
 import { parseExecutionPlan } from '#guests/murano/execution-plan.ts';
 import { MuranoCatalog } from '#guests/murano/murano-catalog.ts';
 import { openMurano } from '#guests/murano/open-murano.ts';
-import { Catalog } from '#heat-bridge/commands/command-catalog.ts';
-import type { CommandHandle, CommandOutcome } from '#heat-bridge/commands/command-request.ts';
+import type { CommandHandle, CommandOutcome } from '#heat-bridge';
+import { Catalog } from '#heat-bridge';
 import { twoMembers } from '../cluster.ts';
 import { memoryState } from '../signals/open-signals.ts';
 
@@ -42,7 +42,7 @@ test('execution plans of one caller that wait for a guest keep no other caller f
     return { id: '1', command: 'demo.go', status: 'succeeded', results, jids: [] };
   });
   const handle: CommandHandle = {
-    ...{ id: '1', command: 'demo.go', minions: ['web1'], isRepeated: false, outcome },
+    ...{ id: '1', command: 'demo.go', minions: ['web1'], missing: [], isRepeated: false, outcome },
     updates: async function* () {},
     cancel: async () => {},
   };
@@ -98,7 +98,7 @@ test('a stamp that one member of a cluster took is not taken again by another', 
           run: async (_name, _request, options) => {
             await options?.permitted?.();
             return {
-              ...{ id: '1', command: 'demo.go', minions: ['web1'], isRepeated: false },
+              ...{ id: '1', command: 'demo.go', minions: ['web1'], missing: [], isRepeated: false },
               outcome: Promise.resolve(outcome),
               updates: async function* () {},
               cancel: async () => {},

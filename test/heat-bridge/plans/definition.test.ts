@@ -6,8 +6,8 @@ import test from 'ava';
 import fc from 'fast-check';
 import Type from 'typebox';
 import { createBridge, loadCatalog } from '#guests';
+import type { Parameters } from '#heat-bridge';
 import { Catalog, definePlan, PlanCatalog, type PlanOutcome } from '#heat-bridge';
-import type { Parameters } from '#heat-bridge/commands/parameters.ts';
 import { parseJsonPointer, valueAtPointer } from '#heat-bridge/plans/json-pointer.ts';
 import { type CompiledPlan, compilePlan } from '#heat-bridge/plans/plan-catalog.ts';
 import { parsePlanDefinition } from '#heat-bridge/plans/plan-definition.ts';
@@ -510,7 +510,7 @@ test('a step that goes to its minions in batches checks its parameters once', as
         const results = minions.map((minion) => ({ minion, state: 'succeeded' as const }));
         const outcome = { id: '1', command: 'db.note', status: 'succeeded', jids: [] } as const;
         return {
-          ...{ id: '1', command: 'db.note', minions, isRepeated: false },
+          ...{ id: '1', command: 'db.note', minions, missing: [], isRepeated: false },
           outcome: Promise.resolve({ ...outcome, results }),
           updates: async function* () {},
           cancel: async () => {},

@@ -253,6 +253,22 @@ const refusals = [
     'ERR_PLAN_GROUPS',
   ],
   [
+    'a minion that is not there, in a list that is text',
+    'db.create-cluster',
+    { ...request, groups: { ...groups, replicas: { tgt: 'web2,web9', tgtType: 'list' } } },
+    'ERR_PLAN_GROUPS',
+  ],
+  [
+    'a minion that is not there, in an expression',
+    'db.create-cluster',
+    {
+      ...request,
+      groups: { ...groups, replicas: { tgt: 'web2 or L@web9', tgtType: 'compound' } },
+      caller: 'local',
+    },
+    'ERR_PLAN_GROUPS',
+  ],
+  [
     'a minion in two groups',
     'db.create-cluster',
     { ...request, groups: { ...groups, replicas: 'web*' } },

@@ -2,20 +2,27 @@ import { chmodSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
 import { Compile } from 'typebox/compile';
+import {
+  ConfigError,
+  configJsonSchema,
+  findUnserved,
+  LiveConfig,
+  loadMasterConfig,
+  type MasterConfig,
+  type MasterOptions,
+  optionsHeading,
+  optionsPage,
+  resolveMasterConfig,
+} from '#config';
 import { anyValue, notNeeded, notServed, notYet } from '#config/advice.ts';
-import { ConfigError } from '#config/config-error.ts';
-import { LiveConfig, reloadableLimits, reloadableOptions } from '#config/live-config.ts';
-import { loadMasterConfig } from '#config/load.ts';
+import { reloadableLimits, reloadableOptions } from '#config/live-config.ts';
 import { loginOptions } from '#config/login-options.ts';
 import type { OptionRow } from '#config/option.ts';
-import { type MasterConfig, type MasterOptions, optionSections } from '#config/options.ts';
-import { optionsHeading, optionsPage } from '#config/options-page.ts';
-import { configJsonSchema } from '#config/options-schema.ts';
+import { optionSections } from '#config/options.ts';
 import { limitOptions, ownOptions } from '#config/own-options.ts';
-import { resolveMasterConfig } from '#config/resolve.ts';
 import { rightsOptions, saltOptions } from '#config/salt-options.ts';
 import { parseValue } from '#config/schema.ts';
-import { findUnserved, unservedNames } from '#config/unserved-options.ts';
+import { unservedNames } from '#config/unserved-options.ts';
 import { configDirectory } from './files.ts';
 
 const sample = `

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
 import fc from 'fast-check';
-import { ConfigError, loadMasterConfig, resolveMasterConfig } from '#config';
+import { ConfigError, checkMasterConfig, loadMasterConfig, resolveMasterConfig } from '#config';
 import { warnOfNarrowed } from '#config/narrowed-patterns.ts';
 import { rulesOf } from '#config/policy-rules.ts';
 import type { Settings } from '#config/settings.ts';
@@ -172,7 +172,9 @@ test('a start warns once for each id, with its line and what would be wider', as
     'must mean a whole id, function or argument here, in Salt only its beginning: write';
   const end = 'where that was meant, or end it with $';
   t.deepEqual(
-    warnings.map(({ kind, message }) => [kind, message]),
+    warnings
+      .filter(({ message }) => !message.includes('grains permit nothing'))
+      .map(({ kind, message }) => [kind, message]),
     [
       ['narrowed', `${file}:2: peer: test.ping ${meaning} test.ping.* ${end}`],
       [
@@ -186,6 +188,57 @@ test('a start warns once for each id, with its line and what would be wider', as
       ],
     ],
   );
+});
+
+test('a start warns of rights that go by grains alone', async (t) => {
+  const directory = configDirectory(t, {
+    master: [
+      'peer:',
+      '  .*:',
+      "    - {'G@role:db': ['grains.get']}",
+      "    - {'web* or P@role:d.': ['grains.get']}",
+      "    - {'web* and G@role:db': ['grains.get']}",
+      "    - {'N@dbs': ['grains.get']}",
+      'external_auth:',
+      '  pam:',
+      '    fred:',
+      "      - {'G@role:db': ['test.*']}",
+      "      - {'db*': ['test.*']}",
+      'nodegroups: {dbs: G@role:db, all: "*"}',
+      'saltbridge:',
+      '  acl:',
+      '    rules:',
+      '      ping:',
+      '        action: publish',
+      '        subject: {user: ann}',
+      "        resource: {fun: test.ping, within: 'not G@role:db'}",
+      '      all:',
+      '        action: publish',
+      '        subject: {user: ann}',
+      "        resource: {fun: test.ping, within: 'N@all and not G@role:db'}",
+    ].join('\n'),
+  });
+  const file = path.join(directory, 'master');
+  const reason =
+    'grains permit nothing by themselves, because a minion can claim any; ' +
+    'name minions by id, nodegroup or pillar, or add such a condition with "and"';
+  const expected = [
+    `${file}:2: peer: .*: G@role:db: ${reason}`,
+    `${file}:2: peer: .*: web* or P@role:d.: ${reason}`,
+    `${file}:2: peer: .*: N@dbs: ${reason}`,
+    `${file}:9: external_auth: pam: fred: G@role:db: ${reason}`,
+    `${file}:16: saltbridge: acl: rules: ping: not G@role:db: ${reason}`,
+  ];
+  for (const { warnings } of [
+    await loadMasterConfig(directory),
+    await checkMasterConfig(directory),
+  ]) {
+    const found = warnings.filter(({ message }) => message.includes('grains permit nothing'));
+    t.deepEqual(
+      found.map(({ kind, message }) => [kind, message]),
+      expected.map((message) => ['narrowed', message]),
+    );
+  }
 });
 
 test('signal rules of several files are put together', async (t) => {
@@ -282,7 +335,7 @@ test('a site of 200 lines of rights loads with warnings only', async (t) => {
   const { config, warnings } = await loadMasterConfig(directory);
   t.true(rulesOf(config).length > 100);
   const lines = text.split('\n');
-  const rights = warnings.filter(({ kind }) => kind === 'rights');
+  const rights = warnings.filter(({ kind }) => ['rights', 'no-login'].includes(kind));
   t.deepEqual(
     rights.map(({ line }) => lines[line - 1]?.trim()),
     ['users: [root, "^(?!sudo_).*$"]', 'admins%:', 'admins%:', 'ldap:'],

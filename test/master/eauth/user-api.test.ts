@@ -111,18 +111,56 @@ test('a target means the minions that the rules name, and nobody else', async (t
   const running = await start(t, { fred: [{ 'web*': ['test.ping'] }] });
   const { jobs } = await running.as('fred');
   const both = ['web1', 'web2'];
-  const targets: [tgt: string | string[], tgtType: string, minions: string[]][] = [
-    ['*', 'glob', both],
-    ['.*', 'pcre', both],
-    [['web1', 'db1', 'gone'], 'list', ['web1']],
-    ['web2,db1', 'list', ['web2']],
-    ['web* or db1', 'compound', both],
-    ['not web1', 'compound', ['web2']],
-  ];
-  for (const [tgt, tgtType, expected] of targets) {
-    const { minions, missing } = await jobs.publish({ tgt, tgtType, fun: 'test.ping' });
-    t.deepEqual([minions, missing], [expected, []], String(tgt));
+  type Asked = readonly [tgt: string | string[], tgtType: string];
+  // A name beyond the rights and a name without a key are reported alike.
+  const targets: [...Asked, minions: string[], missing: string[], isNarrowed: true | undefined][] =
+    [
+      ['*', 'glob', both, [], true],
+      ['.*', 'pcre', both, [], true],
+      [['web1', 'db1', 'gone'], 'list', ['web1'], ['db1', 'gone'], true],
+      ['web2,db1', 'list', ['web2'], ['db1'], true],
+      ['web* or db1', 'compound', both, [], true],
+      ['web* or L@gone,db1', 'compound', both, ['gone', 'db1'], true],
+      ['web1 or web2', 'compound', both, [], undefined],
+      ['not web1', 'compound', ['web2'], [], true],
+      // The rights cover all that these targets can match.
+      ['web*', 'glob', both, [], undefined],
+      ['web*', 'compound', both, [], undefined],
+      ['web1', 'glob', ['web1'], [], undefined],
+      [['web1', 'web2'], 'list', both, [], undefined],
+    ];
+  for (const [tgt, tgtType, ...expected] of targets) {
+    const receipt = await jobs.publish({ tgt, tgtType, fun: 'test.ping' });
+    const { minions, missing, isNarrowed, jid } = receipt;
+    t.deepEqual([minions, missing, isNarrowed], expected, String(tgt));
+    t.is((await running.master.jobs.show(jid)).isNarrowed, isNarrowed, String(tgt));
   }
+});
+
+test('that rights narrow a target does not depend on other minions', async (t) => {
+  const running = await start(t, { fred: [{ 'web*': ['test.ping'] }] });
+  const { jobs } = await running.as('fred');
+  for (const tgt of [
+    'web* or db*',
+    'web* or gone*',
+    'web* or G@os:Debian',
+    'web1 or db1',
+    'web1 or gone',
+  ]) {
+    const receipt = await jobs.publish({ tgt, tgtType: 'compound', fun: 'test.ping' });
+    t.is(receipt.isNarrowed, true, tgt);
+  }
+});
+
+test('the event of a job reports that rights narrowed its target', async (t) => {
+  const running = await start(t, { fred: [{ web1: ['test.ping'] }], ann: ['test.ping'] });
+  const newJob = async (user: string): Promise<unknown> => {
+    const { jobs } = await running.as(user);
+    const events = await running.eventsDuring(() => jobs.publish({ tgt: '*', fun: 'test.ping' }));
+    return events.find(({ tag }) => tag.endsWith('/new'))?.data;
+  };
+  t.like(await newJob('fred'), { minions: ['web1'], missing: [], narrowed: true });
+  t.like(await newJob('ann'), { narrowed: undefined });
 });
 
 /** What a caller is told. */

@@ -266,8 +266,8 @@ test('a decision that denies is told to the audit log', async (t) => {
 test('a target means those that match for certain, and what entitles them is asked by name', async (t) => {
   const { one, host } = extension();
   await startVectorMaster(t, { extensions: [one] });
-  t.deepEqual(await host().minionsOf({ tgt: '*' }), [keys.minionId]);
-  t.deepEqual(await host().minionsOf({ tgt: 'role:x', tgtType: 'pillar' }), []);
+  t.deepEqual((await host().resolveTarget({ tgt: '*' })).minions, [keys.minionId]);
+  t.deepEqual((await host().resolveTarget({ tgt: 'role:x', tgtType: 'pillar' })).minions, []);
   t.true(host().isWithin([keys.minionId], keys.minionId));
   t.false(host().isWithin([keys.minionId], 'other*'));
 });

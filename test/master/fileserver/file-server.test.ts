@@ -12,8 +12,13 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { type FileLists, type FileServerBackend, noFiles, relativePath } from '#master';
-import { createMemoryFiles } from '#master/extensions/memory-files.ts';
+import {
+  createMemoryFiles,
+  type FileLists,
+  type FileServerBackend,
+  noFiles,
+  relativePath,
+} from '#master';
 import { unpackWire, type WireMap, type WireValue } from '#minion-protocol';
 import { FileServer } from '#salt/file-trees/file-server.ts';
 import { TreeFiles } from '#salt/file-trees/gitfs.ts';

@@ -2,8 +2,7 @@
 
 import test from 'ava';
 import fc from 'fast-check';
-import type { BatchUpdate, JobUpdate, RunRequest } from '#master';
-import type { JobReturn } from '#master/api/jobs.ts';
+import type { BatchUpdate, JobReturn, JobUpdate, RunRequest } from '#master';
 import { runBatch, type StartTimer } from '#master/jobs/batch.ts';
 import { findRunning } from '#master/jobs/follow-job.ts';
 import type { WireValue } from '#minion-protocol';

@@ -1,23 +1,23 @@
 /** Whose return is taken: asked of the sender, for this function, once [THREATS M-03, M-04]. */
 
 import test, { type ExecutionContext } from 'ava';
-import type { JobReturn } from '#master/api/jobs.ts';
-import { fromJson, parseArgument, parseArguments } from '#master/arguments/arguments.ts';
-import { parseYaml } from '#master/arguments/yaml.ts';
+import type { JobReturn } from '#master';
+import { fromJson, parseArgument, parseArguments, parseYaml, separateKeywords } from '#master';
 import { describeDeliveries, type MinionFacts } from '#master/jobs/follow-job.ts';
-import { separateKeywords, toArguments } from '#master/jobs/job-arguments.ts';
+import { toArguments } from '#master/jobs/job-arguments.ts';
 import { JobCache } from '#master/jobs/job-cache.ts';
 import type { JobRecord } from '#master/jobs/job-row.ts';
 import {
   createMemoryTransport,
   isWireMap,
   type MasterTransport,
+  minionTopic,
   type OutgoingPublication,
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
 import { openPublication } from '#minion-protocol/publication.ts';
-import { BROADCAST_TOPIC, minionTopic } from '#minion-protocol/transport/transport.ts';
+import { BROADCAST_TOPIC } from '#minion-protocol/transport/transport.ts';
 import { createMemoryStore, type Store } from '#store';
 import { readCases } from '../../cli/fixture.ts';
 import { RECORDED_AT, startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';

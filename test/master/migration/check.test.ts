@@ -12,10 +12,14 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { decide, isReservedTag } from '#acl';
-import { loadMasterConfig, resolveMasterConfig } from '#config';
-import type { Listening } from '#config/event-listeners.ts';
-import { rulesOf } from '#config/policy-rules.ts';
-import { planSignals, type SignalPlan } from '#config/signal-plan.ts';
+import {
+  type Listening,
+  loadMasterConfig,
+  planSignals,
+  resolveMasterConfig,
+  rulesOf,
+  type SignalPlan,
+} from '#config';
 import { checkMigration, type MigrationReport, policyText } from '#server/ops.ts';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { tries } from '../../helpers/effort.ts';

@@ -178,6 +178,14 @@ test('a rule for some minions does not let a job reach others', async (t) => {
 test('a rule that goes by grains reaches nobody by them alone', async (t) => {
   const master = await start(t, { peer: { '.*': [{ 'G@role:web': ['test.ping'] }] } });
   t.deepEqual(await publish(master, { tgt: 'web1' }), {});
+  const explanation = await master.master.acl.explain({
+    subject: { kind: 'minion', id: 'vecminion' },
+    action: 'publish',
+    resource: 'test.ping',
+    target: { tgt: 'web1' },
+  });
+  t.is(explanation.decision.effect, 'deny');
+  t.regex(JSON.stringify(explanation), /grains permit nothing by themselves/);
 });
 
 test('nodegroups are those of the master', async (t) => {

@@ -157,7 +157,7 @@ function workerOf(t: ExecutionContext, queue: ReactionQueue, running: Map<string
         return unused();
       },
     },
-    targets: { resolve: unused, resolveWithin: unused },
+    targets: { resolveCertain: unused, resolveWithin: unused },
     jobs: { run: unused },
     dispatcher: { republish: unused },
     runners: { run: unused },
@@ -171,7 +171,7 @@ function workerOf(t: ExecutionContext, queue: ReactionQueue, running: Map<string
     ],
     queue,
     reports: { count: () => {} } as unknown as ReactionReports,
-    present: () => [],
+    isReachable: async () => false,
     closing: closing.signal,
     log: createSilentLogger(),
   });

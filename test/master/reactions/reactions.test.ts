@@ -5,9 +5,7 @@ import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { allow } from '#acl';
 import { compileDataSchema } from '#acl/data-schema.ts';
-import { reaction, resolveMasterConfig } from '#config';
-import { storeDirectory } from '#config/options.ts';
-import { policySyntax } from '#config/policy-schema.ts';
+import { policySyntax, reaction, resolveMasterConfig, storeDirectory } from '#config';
 import { requiredTypes } from '#config/reactions.ts';
 import {
   backupOfflineStore,
@@ -143,6 +141,17 @@ test('a value of an event is a whole id in a list, not an expression', async (t)
   for (const env of ['*', 'web1,web2', 'web[12]', 'E@web.', 'web1']) await stage.emit({ env });
   const states = (await stage.ended(5)).map(({ state }) => state);
   t.deepEqual(states.sort(), ['nobody', 'nobody', 'nobody', 'nobody', 'succeeded']);
+  t.is(calls.length, 1);
+});
+
+test('a name without a key in the list of a reaction fails its run, and is named', async (t) => {
+  const on = { on: tag, do: { run: { fun: 'test.kwarg', target: { list: ['web1', 'gone'] } } } };
+  const stage = await startStage(t, { reactions: [reaction('puppet', on)] });
+  const { calls } = await startWeb(t, stage);
+  await stage.emit({ env: 'live' });
+  const [run] = await stage.ended(1);
+  t.is(run?.state, 'failed');
+  t.regex(run?.reason ?? '', /of 2 minions 0 failed and 1 did not answer; not addressed: gone/);
   t.is(calls.length, 1);
 });
 
@@ -382,7 +391,8 @@ for (let writes = 0; writes <= 5; writes += 1) {
     if (writes >= 3) await until('the job to run', () => jids.length > 0);
     await first.master.close();
 
-    const second = await startStage(t, {}, { store: memory, directory: first.directory });
+    const startAt = RECORDED_AT + 2000;
+    const second = await startStage(t, {}, { store: memory, directory: first.directory, startAt });
     await startWeb(t, second, functions);
     t.true(await isAcknowledged(second, request, nonce), 'sent again');
     const [run] = await second.ended(1);
@@ -433,7 +443,7 @@ test('a run that waits is done by the next master, in which its right is asked f
   ] as const) {
     const left = await leaveWaiting(t);
     const config = { acl: acl(...rules) };
-    const second = await startStage(t, config, left);
+    const second = await startStage(t, config, { ...left, startAt: RECORDED_AT + 2000 });
     await startWeb(t, second);
     t.is((await second.ended(1))[0]?.state, state);
   }

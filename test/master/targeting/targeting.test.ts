@@ -3,13 +3,11 @@ import path from 'node:path';
 import { Writable } from 'node:stream';
 import test from 'ava';
 import pino from 'pino';
-import { MasterError } from '#master';
-import type { TargetPlan } from '#master/api/jobs.ts';
-import { createSeal } from '#master/auth/session-keys.ts';
+import type { TargetPlan } from '#master';
+import { createSeal, everyone, MasterError, SlowPatternRunner } from '#master';
 import { takeOverFacts } from '#master/jobs/import-facts.ts';
 import { KnownFacts, type KnownFactsOptions, SharedNames } from '#master/jobs/minion-facts.ts';
-import { SlowPatternRunner } from '#master/jobs/slow-patterns.ts';
-import { everyone, TargetResolver, type TargetResolverOptions } from '#master/jobs/targets.ts';
+import { TargetResolver, type TargetResolverOptions } from '#master/jobs/targets.ts';
 import { factsOf, type MinionFacts, type WireMap } from '#minion-protocol';
 import { createMemoryStore, type Store } from '#store';
 import {
@@ -234,8 +232,12 @@ function withinWeb1(
       return { grains: factsOf({ os: 'Debian' }), pillar: factsOf({ role: 'web', also: id }) };
     },
   });
-  const reach = { includes: (id: string) => id === 'web1', showsPillar: () => showsPillar };
-  return { minions: targets.resolveWithin(request, reach), asked };
+  const reach = {
+    includes: (id: string) => id === 'web1',
+    showsPillar: () => showsPillar,
+    covers: () => false,
+  };
+  return { minions: targets.resolveWithin(request, reach).minions, asked };
 }
 
 test('a target is evaluated over a reach, and of nobody else facts are looked up', (t) => {
@@ -274,7 +276,7 @@ test('secrets follow ids and values of pillar, which grains have no part in', (t
     nodegroups: { named: 'web1', claimed: 'G@role:db', both: 'N@named or N@claimed' },
   });
   const meant = (tgt: string, tgtType = 'compound'): readonly string[] =>
-    targets.resolveProven({ tgt, tgtType }, everyone);
+    targets.resolveProven({ tgt, tgtType }, everyone).minions;
   t.deepEqual(meant('web*'), ['web1', 'web2']);
   t.deepEqual(meant('I@role:db'), ['web1']);
   t.deepEqual(meant('role:db', 'pillar_exact'), ['web1']);

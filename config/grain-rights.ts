@@ -1,0 +1,72 @@
+/**
+ * Targets of rights that go by grains alone. In Salt they permit something, here nothing: a minion
+ * can claim any grain.
+ */
+
+import { grainsGiveNoRight } from '#acl';
+import { compileRightTarget } from '#minion-protocol';
+import { type ConfigWarning, placeOf } from './config-error.ts';
+import type { MasterConfig } from './options.ts';
+import { compilePermissions } from './permissions.ts';
+import type { Settings } from './settings.ts';
+import { originOfRight, userRightsOf } from './user-rights.ts';
+
+/** Returns a warning for each target of `peer`, `external_auth` and rules that goes by grains. */
+export function warnOfGrainRights(config: MasterConfig, settings: Settings): ConfigWarning[] {
+  const restsOnGrains = (target: string): boolean => {
+    try {
+      const request = { tgt: target, tgtType: 'compound' };
+      return compileRightTarget(request, config.nodegroups).restsOnGrains;
+    } catch {
+      // Another check reports an expression that cannot be read.
+      return false;
+    }
+  };
+  const found = [...peerTargets(config), ...userTargets(config), ...ruleTargets(config)];
+  const unique = new Map(found.map((it) => [JSON.stringify([it.path, it.target]), it]));
+  return [...unique.values()]
+    .filter(({ target }) => restsOnGrains(target))
+    .map(({ path, target }) => {
+      const origin = originOfRight(path, settings) ?? {
+        file: 'options',
+        line: 0,
+        key: path.join(':'),
+      };
+      const message = `${placeOf(origin)}: ${path.join(': ')}: ${target}: ${grainsGiveNoRight}`;
+      return { kind: 'narrowed', ...origin, message };
+    });
+}
+
+/** A target that a right is limited to, and the keys that lead to it. */
+interface RightTarget {
+  readonly path: readonly string[];
+  readonly target: string;
+}
+
+function peerTargets({ peer }: Pick<MasterConfig, 'peer'>): RightTarget[] {
+  return Object.entries(peer).flatMap(([id, list]) =>
+    compilePermissions({ [id]: list }, 'target').flatMap(({ functions }) =>
+      functions.flatMap(({ within: target }) =>
+        target === undefined ? [] : [{ path: ['peer', id], target }],
+      ),
+    ),
+  );
+}
+
+function userTargets(config: MasterConfig): RightTarget[] {
+  return userRightsOf(config).rules.flatMap((rule) => {
+    const { effect, name, resource } = rule;
+    const target = 'within' in resource ? resource.within : undefined;
+    if (effect === 'deny' || target === undefined) return [];
+    return [{ path: name.split(': '), target }];
+  });
+}
+
+function ruleTargets({ acl }: Pick<MasterConfig, 'acl'>): RightTarget[] {
+  return acl.rules.flatMap((rule) => {
+    const { effect, name, resource } = rule;
+    const target = 'within' in resource ? resource.within : undefined;
+    if (effect === 'deny' || target === undefined) return [];
+    return [{ path: ['saltbridge', 'acl', 'rules', name], target }];
+  });
+}

@@ -1,0 +1,54 @@
+/** A command waits for its minions as long as it allows, whatever they answer meanwhile. */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import test from 'ava';
+import type { MinionFunction } from '#minion-protocol';
+import { echo, startBridge } from './stage.ts';
+
+const config = { timeout: 1, gatherJobTimeout: 1 };
+const slow: MinionFunction = async ({ kwargs }) => {
+  await sleep(5_000);
+  return kwargs.text ?? null;
+};
+const silence = new Promise<never>(() => {});
+const request = { target: 'web1', params: { text: 'x' } };
+
+for (const [title, findJob] of [
+  ['does not answer', () => silence],
+  // As Salt's minions do while they repeat a return.
+  ['says that it does not run the job', () => ({})],
+] as const) {
+  test(`a command waits for a minion that ${title} until it returns`, async (t) => {
+    const functions = { 'test.echo': slow, 'saltutil.find_job': findJob };
+    const { bridge } = await startBridge(t, { functions, ids: ['web1'], config });
+    const { outcome } = await bridge.run('demo.echo', request);
+    t.like(await outcome, { status: 'succeeded' });
+  });
+}
+
+test('at the deadline of a command a minion that did not answer is named', async (t) => {
+  const functions = { 'test.echo': () => silence, 'saltutil.find_job': () => silence };
+  const commands = [{ ...echo, timeoutSeconds: 5 }];
+  const { bridge } = await startBridge(t, { commands, functions, ids: ['web1'], config });
+  const begin = performance.now();
+  const { outcome } = await bridge.run('demo.echo', request);
+  const reason = 'it did not answer before the deadline';
+  const { status, results } = await outcome;
+  t.deepEqual([status, results], ['timeout', [{ minion: 'web1', state: 'unfinished', reason }]]);
+  t.true(performance.now() - begin > 4_900);
+});
+
+test('a command that may be tried again is tried again where a minion is silent', async (t) => {
+  let calls = 0;
+  const functions = {
+    'test.echo': () => {
+      calls += 1;
+      return calls === 1 ? silence : 'x';
+    },
+    'saltutil.find_job': () => silence,
+  };
+  const commands = [{ ...echo, idempotent: true, retries: 1 }];
+  const { bridge } = await startBridge(t, { commands, functions, ids: ['web1'], config });
+  const { outcome } = await bridge.run('demo.echo', request);
+  t.like(await outcome, { status: 'succeeded', jids: { length: 2 } });
+});

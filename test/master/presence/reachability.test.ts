@@ -1,0 +1,156 @@
+/** Whether minions can be reached, over real sockets: connections alone prove nothing. */
+
+import { connect, createServer } from 'node:net';
+import test, { type ExecutionContext } from 'ava';
+import { type MasterOptions, resolveMasterConfig } from '#config';
+import type { ExtensionHost, Master } from '#master';
+import { createMinion, dialZeromq, type Minion, type MinionFunction } from '#minion-protocol';
+import { createMaster } from '#server';
+import { createMemoryStore, type Store } from '#store';
+import { freePort } from '../../../bench/free-port.ts';
+import { minionKeys } from '../../helpers/rsa-keys.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { directories, writeMasterKeys } from '../../helpers/vector-master.ts';
+import { eventually } from '../../interop/eventually.ts';
+
+interface Stage {
+  readonly master: Master;
+  readonly host: ExtensionHost;
+}
+
+interface Site {
+  readonly requestPort: number;
+  readonly store: Store;
+  /** Starts a master; another one continues with the state of the one before it. */
+  start(): Promise<Stage>;
+  /** Starts a minion. @param port - default: that of the master */
+  join(id: string, more?: { port?: number; ping?: MinionFunction }): Promise<Minion>;
+}
+
+async function openSite(t: ExecutionContext, options: Partial<MasterOptions> = {}): Promise<Site> {
+  const directory = temporaryDirectory(t);
+  const [requestPort, publishPort] = [await freePort(), await freePort()];
+  const config = resolveMasterConfig({
+    ...directories(directory),
+    interface: '127.0.0.1',
+    retPort: requestPort,
+    publishPort,
+    autoAccept: true,
+    gatherJobTimeout: 2,
+    ...options,
+  });
+  writeMasterKeys(config.pkiDir);
+  const store = createMemoryStore();
+  const ids = new Set<string>();
+  return {
+    requestPort,
+    store,
+    start: async () => {
+      let host: ExtensionHost | undefined;
+      const probe = {
+        name: 'probe',
+        open: async (given: ExtensionHost) => {
+          host = given;
+          return {};
+        },
+      };
+      const master = createMaster({ config, store, extensions: [probe] });
+      t.teardown(() => master.close());
+      await master.start();
+      if (host === undefined) throw new Error('the extension was not opened');
+      return { master, host };
+    },
+    join: async (id, { port = requestPort, ping = () => true } = {}) => {
+      const transport = dialZeromq({ host: '127.0.0.1', requestPort: port });
+      const keys = minionKeys([...ids.add(id)].indexOf(id));
+      const minion = createMinion({ id, transport, keys, functions: { 'test.ping': ping } });
+      t.teardown(() => minion.stop());
+      await minion.start();
+      return minion;
+    },
+  };
+}
+
+async function idsPresent({ master }: Stage): Promise<readonly string[]> {
+  return (await master.presence()).map(({ id }) => id);
+}
+
+test('an idle minion is reachable after a restart of the master, before it makes a request', async (t) => {
+  t.timeout(60_000);
+  const site = await openSite(t);
+  const first = await site.start();
+  let pings = 0;
+  const ping = (): boolean => {
+    pings += 1;
+    return true;
+  };
+  await site.join('web1', { ping });
+  t.true(await first.host.isReachable('web1'));
+  await first.master.close();
+  const second = await site.start();
+  t.deepEqual(await idsPresent(second), []);
+  await eventually('web1 to answer', () => second.host.isReachable('web1'));
+  t.is(pings, 2);
+});
+
+test('a dead minion behind a shared address is not taken for a living one', async (t) => {
+  const site = await openSite(t);
+  const stage = await site.start();
+  await site.join('web1');
+  const dead = await site.join('web2');
+  await dead.stop();
+  // Both were heard from one address, where one connection is left.
+  t.deepEqual(await idsPresent(stage), ['web1', 'web2']);
+  const { host } = stage;
+  const asked = ['web1', 'web2', 'web1', 'gone'].map((id) => host.isReachable(id));
+  t.deepEqual(await Promise.all(asked), [true, false, true, false]);
+});
+
+test('a minion is reachable whose requests come from another address than its subscription', async (t) => {
+  const site = await openSite(t);
+  const stage = await site.start();
+  // As `source_address` does it.
+  const { requestPort } = site;
+  const proxy = createServer((client) => {
+    const upstream = connect({ host: '127.0.0.1', port: requestPort, localAddress: '127.0.0.2' });
+    client.pipe(upstream).pipe(client);
+    for (const socket of [client, upstream]) socket.on('error', () => socket.destroy());
+    client.on('close', () => upstream.destroy());
+  });
+  const port = await freePort();
+  await new Promise<void>((resolve) => {
+    proxy.listen(port, '127.0.0.1', resolve);
+  });
+  t.teardown(() => proxy.close());
+  await site.join('web1', { port });
+  t.deepEqual(await idsPresent(stage), []);
+  const begin = performance.now();
+  t.true(await stage.host.isReachable('web1'));
+  t.true(performance.now() - begin < 1_500);
+});
+
+test('a minion that subscribes after the question answers the next one', async (t) => {
+  const site = await openSite(t, { gatherJobTimeout: 20 });
+  const { host } = await site.start();
+  const minion = await site.join('web1');
+  await minion.stop();
+  const answer = host.isReachable('web1');
+  await site.join('web1');
+  t.true(await answer);
+});
+
+test('questions about many minions are one publication', async (t) => {
+  const site = await openSite(t);
+  const { host, master } = await site.start();
+  const asked: string[] = [];
+  const ids = ['web1', 'web2', 'web3'];
+  await Promise.all(ids.map((id) => site.join(id, { ping: () => asked.push(id) > 0 })));
+  t.deepEqual(await Promise.all([...ids, ...ids].map((id) => host.isReachable(id))), [
+    ...Array.from({ length: 6 }, () => true),
+  ]);
+  t.deepEqual(asked.toSorted(), ids);
+  // An answer is good for some seconds.
+  t.true(await host.isReachable('web1'));
+  t.is(asked.length, 3);
+  t.deepEqual(await master.jobs.list(), []);
+});

@@ -1,0 +1,67 @@
+/** Forms of YAML that libyaml and the `yaml` package read otherwise, as Salt 3007.13 reads them. */
+
+import test from 'ava';
+import { parseYaml, renderJinja, TemplateError } from '#template';
+
+const values: readonly (readonly [string, unknown])[] = [
+  ['\ufeff- 1\n', [1]],
+  ['\ufeffa', 'a'],
+  ['- ! 12\n- ! yes\n', [12, true]],
+  ['? \n: b\n', new Map([[null, 'b']])],
+  ['{: a}', new Map([[null, 'a']])],
+  ['!!omap {a: 1}', new Map([['a', 1]])],
+  ['"\\U0001F600"', '\u{1f600}'],
+  ['"\\\\ud83d"', '\\ud83d'],
+  ['- |1\n  \ttab\n', [' \ttab\n']],
+];
+
+for (const [text, value] of values) {
+  test(`${JSON.stringify(text)} has the value that it has under Salt`, (t) => {
+    t.deepEqual(parseYaml(text, { name: 'x' }), value);
+  });
+}
+
+const refused: readonly (readonly [string, RegExp])[] = [
+  ['- &a 1\n- &a 2\n', /found duplicate anchor/],
+  ['"\\ud83d\\ude00"', /found invalid Unicode character escape code/],
+  ['a: "x\\\\\\ud83d"', /found invalid Unicode character escape code/],
+  ['|\n  \ttab\n', /found a tab character where an indentation space is expected/],
+  ['a:\n  - >\n\n    \ttab\n', /found a tab character/],
+  ['!!omap [a: 1, b: 2]', /expected a mapping node, but found sequence/],
+  [': a\n', /did not find expected key/],
+  ['a: 1\n: b\n', /did not find expected key/],
+  ['[a:]', /found unexpected ':'/],
+  ['{a:}', /found unexpected ':'/],
+  ['[:a,]', /found unexpected ':'/],
+];
+
+for (const [text, message] of refused) {
+  test(`${JSON.stringify(text)} is refused, as it is under Salt`, (t) => {
+    t.throws(() => parseYaml(text, { name: 'x' }), { instanceOf: TemplateError, message });
+  });
+}
+
+const templates: readonly (readonly [string, string])[] = [
+  ["{{ 'text' | base64_decode }}", "b'\\xb5\\xecm'"],
+  ["{{ 'aG k=' | base64_decode }}", 'hi'],
+  ["{{ 'aGk==x' | base64_decode }}", 'hi'],
+  ["{{ 0 | strftime('%Y') }}", '1970'],
+];
+
+for (const [template, result] of templates) {
+  test(`${template} gives what it gives under Salt`, (t) => {
+    t.is(renderJinja(template, { name: 'x' }), result);
+  });
+}
+
+for (const template of [
+  "{{ '10.0.0.1' | base64_decode }}",
+  "{{ 'aGk' | base64_decode }}",
+  '{% if 1.5 | compress([1]) %}{% endif %}',
+  "{{ '' | strftime }}",
+  '{{ 12345678901234567890 | strftime }}',
+]) {
+  test(`${template} fails, as it does under Salt`, (t) => {
+    t.throws(() => renderJinja(template, { name: 'x' }), { instanceOf: TemplateError });
+  });
+}
