@@ -7,7 +7,7 @@ import { type AuditRequester, audited, type ExtensionHost, type MetricFamily } f
 import { createDnsResolver, createHttpClient, type HttpClient } from '#runtime';
 import type { BridgeContribution } from '../bridge-extension.ts';
 import { familyOf, figureOf } from '../figures.ts';
-import { DeliveryWorker, OutboxDelivery } from './delivery-worker.ts';
+import { DeliveryWorker } from './delivery-worker.ts';
 import { awaitReturnedArguments } from './event-arguments.ts';
 import type { GroupMembership } from './handle-groups.ts';
 import { type HandleClaim, type HandleInfo, HandleRegistry } from './handles.ts';
@@ -122,17 +122,6 @@ export async function openSignals(
     mayRepeat: true,
   });
   const outbox = await Outbox.open({ state, quotas, keepMarksMs, deadLetterTtlMs, now });
-  const createWorker = (closing: AbortSignal): DeliveryWorker =>
-    new DeliveryWorker({
-      handles,
-      outbox,
-      ask,
-      pace,
-      closing,
-      now,
-      log,
-      reports,
-    });
   const held = new HeldSignals({
     handles,
     outbox,
@@ -144,7 +133,7 @@ export async function openSignals(
     reports,
     onExpired: (record, reason) => auditExpired(host.audit, record, reason),
   });
-  const delivery = new OutboxDelivery(outbox, held, createWorker);
+  const delivery = new DeliveryWorker({ handles, outbox, held, ask, pace, now, log, reports });
   const release = (handle: HandleInfo): Promise<void> =>
     held.releaseAll(handle).catch((error: unknown) => {
       log.error({ alias: handle.alias, err: error }, 'held signals were not given to the handle');
@@ -262,11 +251,12 @@ function outboxFamilies(
 /** @param release - delivers what was held for a handle */
 function createHandlesApi(
   handles: HandleRegistry,
-  courier: OutboxDelivery,
+  courier: DeliveryWorker,
   release: (handle: HandleInfo) => Promise<void>,
 ): HandlesApi {
   return {
-    add: async (registration, { replaces = false } = {}) => {
+    add: async (given, { owner, replaces = false } = {}) => {
+      const registration = owner === undefined ? given : { ...given, owner };
       const info = await handles.add(registration, replaces);
       courier.wake(info.id);
       await release(info);

@@ -1,7 +1,7 @@
 /** Audit records of handles and signals, without destinations. */
 
 import type { AuditDetails, ExtensionHost } from '#master';
-import { groupTexts } from '../handle-group-texts.ts';
+import { groupTexts } from './handle-groups.ts';
 import type { HandleInfo } from './handles.ts';
 import type { OutboxEntry } from './outbox-entry.ts';
 import type { OutboxRecord } from './outbox-records.ts';

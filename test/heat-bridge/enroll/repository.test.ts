@@ -1,7 +1,6 @@
 /** Enrolments by what others know of them. */
 import test from 'ava';
-import type { Enrolment } from '#heat-bridge';
-import { SharedNames } from '#heat-bridge';
+import { type Enrolment, SharedNames } from '#heat-bridge';
 import { EnrolmentRepository } from '#heat-bridge/enroll/enrolment-repository.ts';
 import { twoMembers } from '../cluster.ts';
 import { memoryState } from '../signals/open-signals.ts';

@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import test, { type ExecutionContext } from 'ava';
-import { parseDataOptions } from '#guests/data-spaces/data-options.ts';
+import { parseDataOptions } from '#guests/data-spaces/coordinator-options.ts';
 import { createEtcdCoordinator } from '#guests/data-spaces/etcd-coordinator.ts';
 import { EtcdGateway } from '#guests/data-spaces/etcd-gateway.ts';
 import { ZookeeperConnection } from '#guests/data-spaces/zookeeper-connection.ts';

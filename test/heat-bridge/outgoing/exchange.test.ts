@@ -10,8 +10,8 @@ import fc from 'fast-check';
 import { BridgeError, secretsOf } from '#heat-bridge';
 import { parseSignalsOptions } from '#heat-bridge/signals/signals-options.ts';
 import { parseDestination, type Transport } from '#heat-bridge/transports/transports.ts';
-import { createHttpClient, type HttpResult, parseAllowedEndpoints } from '#runtime';
-import type { EndpointOptions } from '#runtime/allowed-endpoints.ts';
+import { createHttpClient, type HttpResult } from '#runtime';
+import { type EndpointOptions, parseAllowedEndpoints } from '#runtime/allowed-endpoints.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { always, recorderFor, startRecorder } from '../signals/recorder.ts';
 

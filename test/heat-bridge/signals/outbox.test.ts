@@ -1,7 +1,8 @@
 import { createHmac, hash } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import { BridgeError, errorTextOf } from '#heat-bridge';
+import { BridgeError } from '#heat-bridge';
+import { errorTextOf } from '#heat-bridge/openstack/service-answer.ts';
 import { DeadLetterList } from '#heat-bridge/signals/dead-letters.ts';
 import { DeliveredList } from '#heat-bridge/signals/delivered-signals.ts';
 import { parseSignalTag } from '#heat-bridge/signals/handles.ts';

@@ -1,9 +1,8 @@
 /** Rows of transports: what they declare, and what is refused because no row declares it. */
 
 import test from 'ava';
-import type { Ask } from '#heat-bridge';
 import { deliverResult, parseResultDestination, secretsOf } from '#heat-bridge';
-import type { SecrecyOf } from '#heat-bridge/transports/transport.ts';
+import type { Ask, SecrecyOf } from '#heat-bridge/transports/transport.ts';
 import { deliverSignal, parseDestination } from '#heat-bridge/transports/transports.ts';
 
 const login = { auth_url: 'http://k/v3', user_id: 'u', password: 'hunter22', project_id: 'p' };
