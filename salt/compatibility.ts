@@ -75,7 +75,7 @@ const differences: Readonly<Record<CompatibilityKind, Readonly<Record<string, st
 };
 
 /** Names of the functions that templates of pillar or orchestrations may call, sorted. */
-function templateFunctionNames(): readonly string[] {
+export function templateFunctionNames(): readonly string[] {
   const grains = new TracedGrains({}, new GrainReads());
   const setting = { pillar: new Map(), raisesOnMissing: false, opts: {} };
   const noFiles = new PillarSources({

@@ -1,7 +1,7 @@
 /** Audit records of handles and signals, without destinations. */
 
 import type { AuditDetails, ExtensionHost } from '#master';
-import { groupTexts } from './handle-groups.ts';
+import { groupTexts } from '../group-texts.ts';
 import type { HandleInfo } from './handles.ts';
 import type { OutboxEntry } from './outbox-entry.ts';
 import type { OutboxRecord } from './outbox-records.ts';
