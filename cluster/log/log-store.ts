@@ -311,7 +311,7 @@ export class LogStore extends TableStore {
 
   #transact(transaction: Transaction): Promise<number> {
     if (this.isFull) {
-      throw new StoreError('ERR_STORE_FULL', 'the disk of the store is full: nothing was kept');
+      throw new StoreError('ERR_STORE_FULL', 'the disk of the store is full: nothing was written');
     }
     this.#members.assertEnough();
     return this.follow(this.#acknowledged(encodeTransaction(transaction)));
