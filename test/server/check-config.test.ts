@@ -502,7 +502,7 @@ saltbridge:
       'DIR/master:4: saltbridge:bridge:handles:endpoints[1]:adresses: there is no such key; did you mean addresses?',
       'DIR/master:4: saltbridge:bridge:handles:timeout: 0.01 is under 0.1, expected a number from 0.1 to 300',
       'DIR/master:4: saltbridge:bridge:handles:endpoints[0]: Invalid URL',
-      'DIR/master:4: saltbridge:bridge:handles:endpoints[2]: expected http or https',
+      'DIR/master:4: saltbridge:bridge:handles:endpoints[2]: the URL must begin with http: or https:',
       'DIR/master:5: saltbridge:bridge:enroll:master: there is no such key; did you mean masters?',
       'DIR/master:5: saltbridge:bridge:enroll:ticket_lifetime: 0 is under 1, expected a whole number from 1 to 86400',
       'DIR/master:5: saltbridge:bridge:enroll:grain: found a text, expected true or false',

@@ -134,7 +134,7 @@ const refusals = [
     title: 'of another cluster',
     make: async () => (await a.master.cluster.ticket()).ticket,
     cluster: 'other',
-    expected: /for cluster test, and this master is of other/,
+    expected: /for cluster test, but this master belongs to other/,
   },
   {
     title: 'that is too old',
@@ -161,7 +161,7 @@ const refusals = [
     title: 'that is none',
     make: async () => 'saltbridge',
     cluster: 'test',
-    expected: /this is no ticket/,
+    expected: /not a cluster ticket/,
   },
 ] as const;
 
