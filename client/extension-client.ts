@@ -32,7 +32,7 @@ function callExtension<T>(source: MasterSource, name: string, parameters: object
 
 /**
  * Streams items and continues with the next master if the parameters have an idempotency key.
- * @param told - items of the run that were already returned and must not be returned again. Without
+ * @param told - items of the run that the caller has already received, which are skipped. Without
  * it the parameters have no key, and the call must not be repeated
  * @throws the error with which the stream broke
  */

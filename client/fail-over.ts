@@ -38,7 +38,7 @@ export interface MasterSource {
    * Returns the current master, or waits for one.
    * @param since - time of the call, on the clock of `performance.now()`. Default: now
    * @returns `undefined` if the signal is aborted first
-   * @throws if there is no master
+   * @throws without a master
    */
   master(signal?: AbortSignal, since?: number): Promise<ReachedMaster | undefined>;
   /** Returns the error for a master that has accepted no connections for too long. */

@@ -316,7 +316,7 @@ export class SettledJobs {
 
   /**
    * Returns the job id of a call, or `undefined` if its result cannot be looked up by a job id.
-   * @throws if there is no master
+   * @throws without a master
    */
   async #jidOf(
     { jid, user = '', token }: JobParameters,

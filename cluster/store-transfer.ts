@@ -101,8 +101,8 @@ export interface TransferReceipt {
  * directory. The master may be running. The directory appears only when it is complete, and
  * contains a standalone master. As after a restore, minions sign in once more.
  * @param target - a directory that does not exist
- * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_DIGEST, ERR_STORE_FULL; ERR_STORE_UNAVAILABLE if
- * there is no store; ERR_CLUSTER_SECRET
+ * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_DIGEST, ERR_STORE_FULL; ERR_STORE_UNAVAILABLE
+ * without a store; ERR_CLUSTER_SECRET
  */
 export async function exportStore(
   config: MasterConfig,

@@ -226,7 +226,7 @@ function checkMasterKey(
   return isKnown;
 }
 
-/** From version 2 on, keys are compared exactly, as Salt does since 3006.7. */
+/** Compares two keys: exactly from version 2 on, as Salt does since 3006.7, otherwise in clean form. */
 function isSameKey(config: HandshakeSettings, stored: string, sent: string): boolean {
   return cleanKeyText(stored) === (config.version < 2 ? cleanKeyText(sent) : sent);
 }

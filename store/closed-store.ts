@@ -14,7 +14,7 @@ import { TableStore } from './table-store.ts';
  * Reads an embedded store. It neither creates a store nor changes file modes. Expired entries may
  * still be present.
  * @param read - may use the store until its promise settles
- * @returns the result of `read`, or `undefined` if there is no store, or one of an older layout,
+ * @returns the result of `read`, or `undefined` without a store, or for one of an older layout,
  * which the next start of a master upgrades
  * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_CORRUPT, ERR_STORE_VERSION, ERR_STORE_UNAVAILABLE
  */
@@ -40,7 +40,7 @@ export async function readStore<T>(
 
 /**
  * Copies a store into a new directory, as it was at one moment. Another process may have it open.
- * @throws StoreError ERR_STORE_UNAVAILABLE if there is no store; ERR_STORE_CORRUPT,
+ * @throws StoreError ERR_STORE_UNAVAILABLE without a store; ERR_STORE_CORRUPT,
  * ERR_STORE_VERSION, ERR_STORE_FULL
  */
 export async function copyStore(directory: string, target: string): Promise<void> {

@@ -84,8 +84,8 @@ export interface Hold {
 }
 
 /**
- * Rows of unfinished work. Each row names the process that performs the work. A process that is no
- * longer named cannot write to the row.
+ * Rows of unfinished work. Each row names the process that performs the work. A process that a row
+ * has ceased to name cannot write to the row.
  */
 export class HeldRows {
   /** Id of this process in its rows. */

@@ -15,7 +15,7 @@ export type InspectionMessage = { readonly found: StoreInspection } | { readonly
 /**
  * Reads a store completely without changing it, even while another process has it open. It runs in
  * a separate process, because LMDB trusts its file and a damaged one can crash the process.
- * @throws StoreError ERR_STORE_CORRUPT; ERR_STORE_UNAVAILABLE if there is no store
+ * @throws StoreError ERR_STORE_CORRUPT; ERR_STORE_UNAVAILABLE without a store
  */
 export async function inspectStore(directory: string): Promise<StoreInspection> {
   const data = path.join(directory, 'data.mdb');

@@ -61,8 +61,8 @@ const streamNotFound = 10_059;
 
 /**
  * Connects to the log of a cluster in NATS JetStream.
- * @throws StoreError ERR_CLUSTER_LOG if there is no log and `create` is absent, ERR_CLUSTER_RIGHTS,
- * ERR_STORE_UNAVAILABLE; SaltbridgeError ERR_PACKAGE_MISSING
+ * @throws StoreError ERR_CLUSTER_LOG if the log does not exist and `create` is absent,
+ * ERR_CLUSTER_RIGHTS, ERR_STORE_UNAVAILABLE; SaltbridgeError ERR_PACKAGE_MISSING
  */
 export async function openJetStreamLog(options: JetStreamLogOptions): Promise<TransactionLog> {
   if (!/^[\w-]{1,64}$/.test(options.cluster)) {

@@ -156,7 +156,7 @@ export interface ListenerDesign {
   readonly name: string;
   readonly requests: (service: RequestService, limits: ConnectionLimits) => PortProtocol;
   /**
-   * Creates the publish port's protocol. If absent, there is no publish port.
+   * Creates the publish port's protocol. If absent, the listener has only a request port.
    * @param announce verifies the identity that a minion claims on its publish connection
    */
   readonly publications?: (

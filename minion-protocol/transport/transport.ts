@@ -109,7 +109,7 @@ export interface MasterTransport {
   listen(handler: RequestHandler, announce?: AnnouncementHandler): Promise<BoundPorts>;
   /** Queues a publication without waiting. A slow subscriber never delays the others. */
   publish(publication: OutgoingPublication): PublishOutcome;
-  /** Ends the connections known to belong to this minion, because its key is no longer valid. */
+  /** Ends the connections known to belong to this minion, because its key has become invalid. */
   disconnect(minionId: string): void;
   subscribers(): readonly SubscriberInfo[];
   /** Returns how often each kind of misbehaviour ended a connection, by reason. */

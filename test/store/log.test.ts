@@ -112,7 +112,7 @@ test('a write is acknowledged when a second member has applied it, not before', 
   await a.write([put('heard')]);
   cluster.log.isQuiet = true;
   const error = await t.throwsAsync(a.write([put('unheard')]), refused('ERR_CLUSTER_OUTCOME'));
-  t.regex(error?.message ?? '', /kept here/);
+  t.regex(error?.message ?? '', /stored on this member/);
   cluster.log.isQuiet = false;
   await until('the other member', () => !a.status.isAlone);
   await a.write([put('again')]);
