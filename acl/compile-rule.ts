@@ -232,7 +232,7 @@ export function kindOfSubject(subject: SubjectPattern): Subject['kind'] | undefi
     token: [token],
   };
   const named = Object.entries(kinds).filter(([, keys]) => keys.some((key) => key !== undefined));
-  const [first, ...more] = named.map(([kind]) => kind as Subject['kind']); // keys of the literal
+  const [first, ...more] = named.map(([kind]) => kind as Subject['kind']); // the keys of the literal above
   return more.length === 0 ? first : undefined;
 }
 

@@ -99,7 +99,7 @@ export function orPatternError<T>(place: RuleField, read: () => T): T {
 }
 
 export function asList(patterns: TextPatterns): readonly TextPattern[] {
-  return Array.isArray(patterns) ? patterns : [patterns as TextPattern]; // isArray knows no readonly
+  return Array.isArray(patterns) ? patterns : [patterns as TextPattern]; // isArray does not narrow readonly arrays
 }
 
 /** Returns patterns on one line, as the operator wrote them. */

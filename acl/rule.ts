@@ -15,10 +15,12 @@ export type TextPattern = string | { readonly regex: string };
 export type TextPatterns = TextPattern | readonly TextPattern[];
 
 /**
- * Subject of a rule. All named conditions must hold. A subject is either a set of minions
- * (`minion`, `grain`, `pillar`, `nodegroup`, `target`), of users (`user`, `group`, `eauth`), or of
- * Keystone users who act for a project (`project`, `role`, `domain`, and optionally `user`), or a
- * `service`, or a `token`.
+ * Subject of a rule. All named conditions must hold. A rule has one of these kinds of subject:
+ * - minions: `minion`, `grain`, `pillar`, `nodegroup`, `target`
+ * - users: `user`, `group`, `eauth`
+ * - Keystone users who act for a project: `project`, `role`, `domain`, and optionally `user`
+ * - one `service`
+ * - one `token`
  */
 export interface SubjectPattern {
   /** Ids of minions. */

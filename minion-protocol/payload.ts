@@ -244,7 +244,7 @@ class PayloadReader {
       case 0xdf:
         return this.#map(this.#uint(2 << (head - 0xde)));
       default:
-        throw badPayload('it contains the reserved byte 0xc1'); // 0xc1
+        throw badPayload('it contains the reserved byte 0xc1');
     }
   }
 

@@ -13,8 +13,8 @@ import {
 import { defaultEncryptionAlgorithm, defaultSigningAlgorithm } from './rsa.ts';
 
 /**
- * Protocol version. 0: no nonces. 1: not used by any Salt release. 2: nonces and signed replies. 3:
- * session keys.
+ * Protocol version. 0: no nonces. 1: accepted, but sent by no minion. 2: nonces and signed replies.
+ * 3: session keys.
  */
 export type ProtocolVersion = 0 | 1 | 2 | 3;
 

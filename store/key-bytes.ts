@@ -41,7 +41,7 @@ export function encodePrefix(prefix: Key): Buffer {
 
 /** Returns the smallest bytes that sort after all keys under an encoded prefix. */
 export function endOfPrefix(prefix: Buffer): Buffer {
-  if (prefix.length === 0) return Buffer.of(0xff); // no UTF-8 begins so
+  if (prefix.length === 0) return Buffer.of(0xff); // UTF-8 never begins with FF
   const end = Buffer.from(prefix);
   end[end.length - 1] = endOfSegment + 1;
   return end;

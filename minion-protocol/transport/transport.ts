@@ -58,7 +58,7 @@ export interface OutgoingPublication {
   /**
    * Ids that the target matches, or `null` for all minions. An empty list means no minion. ZeroMQ
    * with `zmq_filtering` sends one message per id. TCP skips connections that are known to belong
-   * to other minions. Other transports ignore the ids.
+   * to other minions. Other minions may receive it and ignore it.
    */
   readonly minionIds: readonly string[] | null;
   /**
