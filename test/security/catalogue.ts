@@ -2363,4 +2363,13 @@ export const catalogue: readonly Threat[] = [
       'cluster/campaign.long.test.ts: what was acknowledged is at every master, whichever masters, servers and lines fail',
     ],
   },
+  {
+    id: 'H-471',
+    threat: 'a text from outside is a call, a reference or an encrypted block for Salt',
+    tests: [
+      parameters('a state takes no text that Salt would interpret, quoted or not'),
+      parameters('a schema may let a text have what Salt interprets'),
+      metadata('what Salt would call is refused, and written where it is the content of a file'),
+    ],
+  },
 ];
