@@ -2370,6 +2370,9 @@ export const catalogue: readonly Threat[] = [
       parameters('a state takes no text that Salt would interpret, quoted or not'),
       parameters('a schema may let a text have what Salt interprets'),
       metadata('what Salt would call is refused, and written where it is the content of a file'),
+      guestData('a value that Salt would interpret is refused by what is wrong with it'),
+      guestData('a value that Salt would interpret reaches no reader if it was written before'),
+      'heat-bridge/guests/peers.test.ts: a name that Salt would interpret reaches no peer',
     ],
   },
 ];
