@@ -42,6 +42,11 @@ export interface MinionInfo {
   readonly id: string;
   /** Whether it listens to publications, as far as that can be told. */
   readonly isPresent: boolean;
+  /**
+   * Present if it may be another minion that listens: fewer connections come from its address than
+   * minions were heard from there.
+   */
+  readonly isUnsure?: true;
   /** Its last verified request, milliseconds since 1970. Absent: none since the start. */
   readonly heardAt?: number;
   /** True where it does not connect again by itself after a restart of the master. */

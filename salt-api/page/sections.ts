@@ -158,8 +158,9 @@ ${there.length === 0 ? undefined : html`<details id="listening"><summary>Listeni
 });
 
 function minionTable(title: string, minions: readonly MinionSince[]): Html {
-  const rows = minions.slice(0, maxListed).map(({ id, since, heardAt }) => {
-    return html`<tr><th scope="row">${id}</th><td>${since === undefined ? 'before this page began to look' : timeElement(since)}</td>
+  const rows = minions.slice(0, maxListed).map(({ id, isUnsure, since, heardAt }) => {
+    const doubt = isUnsure === true ? ' (perhaps: others share its address)' : undefined;
+    return html`<tr><th scope="row">${id}${doubt}</th><td>${since === undefined ? 'before this page began to look' : timeElement(since)}</td>
 <td>${heardAt === undefined ? 'not since the start' : timeElement(heardAt)}</td></tr>`;
   });
   const left = minions.length - rows.length;
