@@ -2373,6 +2373,16 @@ export const catalogue: readonly Threat[] = [
       guestData('a value that Salt would interpret is refused by what is wrong with it'),
       guestData('a value that Salt would interpret reaches no reader if it was written before'),
       'heat-bridge/guests/peers.test.ts: a name that Salt would interpret reaches no peer',
+      reactor('text of an event that Salt would interpret becomes no value'),
+      reactions('a value of an event that Salt would interpret leads to nothing'),
+    ],
+  },
+  {
+    id: 'H-477',
+    threat: 'a text of an event is a pattern, a compound target or a function in a reactor file',
+    tests: [
+      reactor('text of an event is no pattern, whatever it consists of'),
+      reactor(`text of an event is no pattern and no function of a runner: \${call}`),
     ],
   },
 ];
