@@ -168,6 +168,7 @@ export {
   joinKeywords,
   type RunDeps,
   readBounded,
+  requireInertArguments,
   returnerOf,
   returnRow,
   runJob,

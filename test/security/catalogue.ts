@@ -2375,6 +2375,8 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/guests/peers.test.ts: a name that Salt would interpret reaches no peer',
       reactor('text of an event that Salt would interpret becomes no value'),
       reactions('a value of an event that Salt would interpret leads to nothing'),
+      users('a limited user passes nothing on that Salt would interpret'),
+      peers('a minion passes nothing on that Salt would interpret'),
     ],
   },
   {
