@@ -167,6 +167,7 @@ export {
   type Jobs,
   joinKeywords,
   type RunDeps,
+  readBatchSize,
   readBounded,
   requireInertArguments,
   returnerOf,

@@ -85,6 +85,8 @@ export interface KeyInfo {
   readonly sharedWith?: readonly string[];
   /** No new minion may have such an id (`minion_ids`). Absent: one may. */
   readonly isUnusual?: true;
+  /** Whether the file of a key that is not accepted holds no RSA public key. Absent: it holds one. */
+  readonly isInvalid?: true;
 }
 
 /** The master's own keys, by file name. */

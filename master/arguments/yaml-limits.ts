@@ -9,8 +9,8 @@ export interface YamlLimits {
   /** Levels of lists and maps. Default 64. */
   readonly maxDepth?: number;
   /**
-   * Takes neither anchors, aliases nor tags, nor integers beyond 64 bits: what JSON has too.
-   * Default false.
+   * Takes neither anchors, aliases nor tags: what JSON has too. Integers beyond 64 bits become
+   * their decimal text. Default false.
    */
   readonly isPlain?: boolean;
   /** Reads floats without a fraction as `Float`. Default: as numbers. */

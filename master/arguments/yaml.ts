@@ -16,6 +16,7 @@ import {
   visit,
 } from 'yaml';
 import type { WireMap, WireValue } from '#minion-protocol';
+import { integerOf64Bits } from '#runtime';
 import { Float } from '#template/python/values.ts';
 import { constructScalar, resolveTag, scalarForms } from '#template/python/yaml-scalar.ts';
 import { isBeyondLibyaml } from './libyaml-refusals.ts';
@@ -86,15 +87,15 @@ function compose(text: string, limits: YamlLimits): Document.Parsed {
   return document;
 }
 
-/** No key twice in a map, no more values than may be, and integers that the wire can carry. */
+/** Requires that no map has a key twice, bounds the values, and makes integers fit the wire. */
 function checkNodes(root: unknown, { maxValues, isPlain = false }: YamlLimits): void {
   let count = 0;
   const waiting = [root];
   for (let node = waiting.pop(); node !== undefined; node = waiting.pop()) {
     count += 1;
     if (maxValues !== undefined && count > maxValues) throw tooMany(maxValues);
-    if (isPlain && isScalar(node) && isBeyond64Bits(node.value)) {
-      throw new SyntaxError('an integer beyond 64 bits');
+    if (isPlain && isScalar(node) && typeof node.value === 'bigint') {
+      node.value = integerOf64Bits(node.value);
     }
     if (isSeq(node)) for (const item of node.items) waiting.push(item);
     if (!isMap(node)) continue;

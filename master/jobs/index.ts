@@ -1,3 +1,4 @@
+export { readBatchSize } from './batch.ts';
 export { readBounded, type SaltDataCache } from './import-facts.ts';
 export { requireInertArguments } from './interpreted-arguments.ts';
 export { Job } from './job.ts';

@@ -106,8 +106,9 @@ ${keys.length === 0 ? html`<p>None waits.</p>` : html`<p>Compare with <code>salt
 }
 
 /** What may make somebody take this machine for another one. */
-function remarks({ alike, sharedWith, isUnusual }: KeyInfo): string {
+function remarks({ alike, sharedWith, isInvalid, isUnusual }: KeyInfo): string {
   const texts = [
+    ...(isInvalid ? ['no public key'] : []),
     ...(isUnusual ? ['unusual id'] : []),
     ...(alike ? [`looks like ${alike.slice(0, 3).join(', ')}`] : []),
     ...(sharedWith ? [`same key as ${sharedWith.slice(0, 3).join(', ')}`] : []),
