@@ -277,7 +277,17 @@ function refuseDashes(data: PlainData, text: EventText): void {
   } else if (isList(data)) {
     for (const item of data) refuseDashes(item, text);
   } else if (isPillarMap(data)) {
-    for (const value of data.values()) refuseDashes(value, text);
+    for (const [key, value] of data) {
+      refuseReserved(key, text);
+      refuseDashes(value, text);
+    }
+  }
+}
+
+/** A map with `__kwarg__` would be the keywords of the function. */
+function refuseReserved(key: PlainData, text: EventText): void {
+  if (typeof key === 'string' && text.isIn(key) && text.restore(key).startsWith('__')) {
+    throw new CallRefused('positional-text', 'a key of the event begins with two underscores');
   }
 }
 

@@ -454,6 +454,8 @@ test('text of an event becomes no keyword and no option of a program', async (t)
   const file = 'run:\n  local.cmd.run:\n    - tgt: web1\n    - arg: [{{ data.data.v }}]\n';
   t.deepEqual(reasons(await planOf(t, file, { v: 'runas=root' })), ['positional-text']);
   t.deepEqual(reasons(await planOf(t, file, { v: '--force' })), ['dash']);
+  const keywords = { __kwarg__: true, runas: 'root' };
+  t.deepEqual(reasons(await planOf(t, file, { v: keywords })), ['positional-text']);
   const named = "run:\n  local.cmd.run:\n    - tgt: web1\n    - arg: ['cwd={{ data.data.v }}']\n";
   const { calls } = await planOf(t, named, { v: '/srv/a b' });
   t.deepEqual(
