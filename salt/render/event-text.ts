@@ -3,10 +3,11 @@ import type { WireValue } from '#minion-protocol';
 import { Dict, Float, isText, type PlainData, printedText, textOf, type Value } from '#template';
 import { isList } from './pillar-data.ts';
 
-// Event values in text that is rendered and then parsed as YAML. Every text is rendered as a
-// placeholder, and substituted after parsing: it stays a value, or a part of one, and whoever uses it
-// can tell it from what the operator wrote. Only numbers, dates, booleans and null are not replaced,
-// because YAML gives them their type.
+// Event values in text that is rendered and then parsed as YAML. Text is rendered as a placeholder,
+// and substituted after parsing: it stays a value, or a part of one. In reactor files this applies to
+// every text, so that whoever uses it can tell it from what the operator wrote; only numbers, dates,
+// booleans and null are not replaced, because YAML gives them their type. In other files words that
+// mean nothing to YAML are not replaced either, because templates compare what they have printed.
 
 /** Brackets of a mark: printable for YAML, and in no alphabet. */
 const [open, close] = ['\uE000', '\uE001'];
@@ -58,6 +59,8 @@ export interface Origins {
   readonly event: WireValue;
   /** The texts of the files, as they were read until now. */
   readonly files: () => Iterable<string>;
+  /** Whether words that mean nothing to YAML are marked too. */
+  readonly marksWords: boolean;
 }
 
 /** Prints the values of one rendering. */
@@ -80,7 +83,9 @@ export class EventPrinter {
   print(value: Value): string {
     if (isText(value)) return this.#marked(textOf(value));
     if (isContainer(value)) {
-      return hasText(value) ? this.#written(value, this.#isInert(value)) : printedText(value);
+      const isInertAll = this.#isInert(value);
+      if (isInertAll && !(this.#origins.marksWords && hasText(value))) return printedText(value);
+      return this.#written(value, isInertAll);
     }
     return typeof value === 'object' && !(value instanceof Float)
       ? this.#marked(printedText(value))
@@ -88,9 +93,14 @@ export class EventPrinter {
   }
 
   #marked(text: string): string {
-    if (text === '' || isTyped(text) || this.#isOperators(text)) return text;
+    if (text === '' || this.#isLeft(text) || this.#isOperators(text)) return text;
     this.#texts.push(text);
     return markFor(this.#texts.length - 1, this.#secret);
+  }
+
+  /** Whether it is printed as it is, whoever wrote it. */
+  #isLeft(text: string): boolean {
+    return isInert(text) && !(this.#origins.marksWords && isPlainYamlText(text));
   }
 
   /** Whether it stands so in a file, and nowhere in the event. */
@@ -135,11 +145,6 @@ export class EventPrinter {
 
 function isInert(text: string): boolean {
   return inert.test(text) && !text.endsWith(':') && !/^-(?!\d)/.test(text);
-}
-
-/** Whether YAML reads something else than text where it stands without quotes. */
-function isTyped(text: string): boolean {
-  return isInert(text) && !isPlainYamlText(text);
 }
 
 function hasText(value: Value): boolean {
