@@ -1,4 +1,4 @@
-/** `listen` [salt/state.py call_listen]. */
+/** Implements `listen` [salt/state.py call_listen]. */
 
 import type { PlainData } from '#template';
 import { isList, isPillarMap } from '../render/pillar-data.ts';
@@ -7,7 +7,7 @@ import { type Chunk, tagOf } from './low-chunk.ts';
 import { requisiteKinds } from './state-keywords.ts';
 import { hasChanges, type Results, type StateResult } from './state-result.ts';
 
-/** What is to be called, and what refers to a state that is not there. */
+/** Listener states to call, and errors of references to unknown states. */
 export interface Listening {
   readonly chunks: readonly Chunk[];
   readonly errors: ReadonlyMap<string, StateResult>;
@@ -19,7 +19,7 @@ interface Reference {
   readonly name: string;
 }
 
-/** Who listens to what. */
+/** A listening state and its target. */
 interface Listener {
   readonly listener: Reference;
   readonly to: PlainData;
