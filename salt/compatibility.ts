@@ -45,14 +45,13 @@ const pythonModules =
   '`[]` if the file roots contain no such modules; otherwise refused, with their names';
 const aboutMinion =
   'in pillar it describes the minion that the pillar is compiled for; in Salt it describes the master unless minion_id is given';
-const closedRunners =
-  'in pillar only for read-only runners; a failing runner fails the rendering';
+const closedRunners = 'in pillar only for read-only runners; a failing runner fails the rendering';
 
 /** Texts of the differences, by kind and by name or `module.*`. */
 const differences: Readonly<Record<CompatibilityKind, Readonly<Record<string, string>>>> = {
   runner: {
     'jobs.master': 'only the runners of this process',
-    'manage.versions': 'compares the minions' versions with the version of saltbridge',
+    'manage.versions': 'compares the versions of minions with the version of saltbridge',
     'salt.cmd': 'only the functions that templates have; the only grain is id',
     'saltutil.*': pythonModules,
     'state.event':
@@ -61,8 +60,10 @@ const differences: Readonly<Record<CompatibilityKind, Readonly<Record<string, st
   },
   wheel: {
     'file_roots.find': 'files outside the root are refused, after links are resolved',
-    'file_roots.read': 'files outside the root are refused, after links are resolved; text is UTF-8, up to 16 MiB',
-    'file_roots.write': 'paths outside the root are refused, after links are resolved; text up to 16 MiB',
+    'file_roots.read':
+      'files outside the root are refused, after links are resolved; text is UTF-8, up to 16 MiB',
+    'file_roots.write':
+      'paths outside the root are refused, after links are resolved; text up to 16 MiB',
   },
   function: {
     'cp.get_file_str': 'only files below salt://',
