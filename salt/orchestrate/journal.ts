@@ -48,7 +48,7 @@ interface Begin {
 const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
 const AnyMap = Type.Unsafe<WireMap>(Type.Record(Type.String(), Type.Unknown()));
 
-/** The call of an orchestration, in its row of work that is held. */
+/** Call of an orchestration, stored in its row of held work. */
 const callRow = defineRow({
   name: 'orchestration',
   schema: Type.Object({
