@@ -4,7 +4,7 @@ const onMinion = 'it changes the machine; use it in a state, which the minion re
 const files =
   'files outside the roots are not readable; use slsutil.file_exists or cp.get_file_str with salt://, or pillar.file_exists';
 const addresses =
-  'in Salt it reads the master's machine; use network.ip_in_subnet with addresses from grains, or match.ipcidr';
+  'in Salt it reads the machine of the master; use network.ip_in_subnet with addresses from grains, or match.ipcidr';
 const secrets =
   'use sdb.get with a profile of the master, or minion_http in ext_pillar: see docs/pillar.md';
 
