@@ -1,4 +1,4 @@
-/** Calls of a reactor file: the function, target and arguments of a chunk. */
+/** Reads the calls of a reactor file: function, target and arguments of a chunk. */
 
 import { parseArgument } from '#master';
 import { isFunctionName, isKeywordText, pythonStr, type WireValue } from '#minion-protocol';
@@ -9,10 +9,10 @@ import { toWire } from '../render/pillar-wire.ts';
 import type { PlannedCall, PlanObstacle, TargetedCall } from './reaction-planner.ts';
 import type { Chunk } from './reactor-chunks.ts';
 
-/** Whether a runner or a wheel function takes a keyword. */
+/** Whether a runner or wheel function has a keyword parameter. */
 export type Takes = (kind: 'runner' | 'wheel', fun: string, name: string) => boolean;
 
-/** The call cannot be made. */
+/** A call that cannot be made. */
 export class CallRefused extends Error {
   readonly reason: PlanObstacle;
 
@@ -23,18 +23,21 @@ export class CallRefused extends Error {
   }
 }
 
-/** What every chunk has, or Salt takes for itself: no keyword of a function. */
+/** Arguments of every chunk and of Salt itself, which are not keywords of a function. */
 const internal: ReadonlySet<PlainData> = new Set([
   ...['__id__', '__sls__', 'arg', 'args', 'fun', 'key', 'kwarg', 'name', 'name_order', 'order'],
   'state',
 ]);
 
-/** Keywords of runners that are targets or patterns. */
+/** Keywords of runners that contain targets or patterns. */
 const patternNames: ReadonlySet<PlainData> = new Set(['tgt', 'target', 'match']);
 
 type Arguments = Pick<PlannedCall, 'arg' | 'kwarg'>;
 
-/** @throws CallRefused */
+/**
+ * Reads the call of a chunk.
+ * @throws CallRefused
+ */
 export function callOf(chunk: Chunk, text: EventText, takes: Takes): PlannedCall {
   const state = chunk.get('state');
   const fun = functionOf(chunk, text);
@@ -44,36 +47,42 @@ export function callOf(chunk: Chunk, text: EventText, takes: Takes): PlannedCall
   }
   if (state === 'runner' || state === 'wheel') {
     const named = (): PillarMap => {
-      // Salt takes `arg` alone for an argument of the function.
-      if (chunk.has('arg')) throw new CallRefused('form', 'expected kwarg beside arg');
+      // In Salt, `arg` alone would be an argument of the function.
+      if (chunk.has('arg')) throw new CallRefused('form', 'arg requires kwarg beside it');
       return keywordsAmong(chunk, (name) => takes(state, fun, name));
     };
     refusePatterns(state, chunk, text);
     return { kind: state, fun, ...argumentsOf(chunk, text, named) };
   }
   if (state === 'caller') {
-    throw new CallRefused('caller', 'caller runs in the master, which has no modules; use local');
+    throw new CallRefused(
+      'caller',
+      'caller would run modules in the master, which has none; use local',
+    );
   }
-  throw new CallRefused('form', 'expected local, runner or wheel');
+  throw new CallRefused('form', 'the state must be local, runner or wheel');
 }
 
 function functionOf(chunk: Chunk, text: EventText): string {
   const fun = chunk.get('fun');
   if (typeof fun === 'string' && text.isIn(fun)) {
-    throw new CallRefused('pattern', 'the function is text of the event');
+    throw new CallRefused('pattern', 'the function must not contain text of the event');
   }
   if (typeof fun !== 'string' || !isFunctionName(fun)) {
-    throw new CallRefused('form', 'expected module.function');
+    throw new CallRefused('form', 'the function must be module.function');
   }
   return fun;
 }
 
-/** Text of the event is a whole id or nothing: a target with more in it would be an expression. */
+/**
+ * Reads the target. Text of the event must be a whole id, because a target that only contains it
+ * would be an expression.
+ */
 function targetOf(chunk: Chunk, text: EventText): TargetedCall['target'] {
   const [tgt, type] = [chunk.get('tgt'), chunk.get('tgt_type') ?? 'glob'];
   const tgtType = typeof type === 'string' && !text.isIn(type) ? type : undefined;
   if (tgt === undefined || tgtType === undefined) {
-    throw new CallRefused('form', 'expected tgt, and text as tgt_type');
+    throw new CallRefused('form', 'tgt is missing, or tgt_type is not text');
   }
   if (isList(tgt)) return { tgt: tgt.map((id) => text.restore(plainText(id))), tgtType: 'list' };
   const whole = plainText(tgt);
@@ -87,12 +96,15 @@ function targetOf(chunk: Chunk, text: EventText): TargetedCall['target'] {
     };
   }
   if (text.isIn(whole)) {
-    throw new CallRefused('pattern', 'the target is text of the event; use tgt_type: list');
+    throw new CallRefused('pattern', 'the target contains text of the event; use tgt_type: list');
   }
   return { tgt: whole, tgtType: tgtType.startsWith('node') ? 'nodegroup' : tgtType.toLowerCase() };
 }
 
-/** What a wheel function is given is often a pattern, for instance of keys. */
+/**
+ * Refuses event text as a pattern. Arguments of wheel functions are often patterns, for example of
+ * keys.
+ */
 function refusePatterns(kind: 'runner' | 'wheel', chunk: Chunk, text: EventText): void {
   const isRisky = (data: PlainData | undefined, isPattern: boolean): boolean => {
     if (typeof data === 'string')
@@ -102,21 +114,24 @@ function refusePatterns(kind: 'runner' | 'wheel', chunk: Chunk, text: EventText)
     return [...data].some(([name, value]) => isRisky(value, isPattern || patternNames.has(name)));
   };
   if (isRisky(chunk, kind === 'wheel') || isRisky(chunk.get('arg'), true)) {
-    throw new CallRefused('pattern', 'text of the event would be a pattern');
+    throw new CallRefused('pattern', 'text of the event must not be used as a pattern');
   }
 }
 
-/** @param named the keywords that stand beside `fun`, in the old form */
+/**
+ * Reads the arguments.
+ * @param named keywords beside `fun`, in the old form
+ */
 function argumentsOf(chunk: Chunk, text: EventText, named: () => PillarMap): Arguments {
   const args = chunk.get('args');
   if (args !== undefined) return { arg: [], kwarg: keywords(newForm(args), text) };
   const { arg, kwarg: own } = positional(chunk.get('arg') ?? [], text);
   const given = chunk.get('kwarg') ?? named();
-  if (!isPillarMap(given)) throw new CallRefused('form', 'kwarg is not a map');
+  if (!isPillarMap(given)) throw new CallRefused('form', 'kwarg must be a map');
   return { arg, kwarg: { ...own, ...keywords(given, text) } };
 }
 
-/** A map, or a list of maps with one name each. */
+/** Reads a map, or a list of maps with one name each. */
 function newForm(args: PlainData): PillarMap {
   if (isPillarMap(args)) return args;
   const items = isList(args) ? args : [];
@@ -126,12 +141,15 @@ function newForm(args: PlainData): PillarMap {
   });
   const complete = pairs.filter((pair) => pair !== undefined);
   if (complete.length === 0 || complete.length < pairs.length) {
-    throw new CallRefused('form', 'args is neither a map nor a list of maps with one name each');
+    throw new CallRefused('form', 'args must be a map or a list of maps with one name each');
   }
   return new Map(complete);
 }
 
-/** As minions read them: `name=value` is a keyword [WIRE 11.5]. Text of the event makes none. */
+/**
+ * Reads positional arguments like minions: `name=value` is a keyword [WIRE 11.5]. Text of the event
+ * never becomes a keyword.
+ */
 function positional(data: PlainData, text: EventText): Arguments {
   const arg: WireValue[] = [];
   const kwarg: Record<string, WireValue> = {};
@@ -141,7 +159,7 @@ function positional(data: PlainData, text: EventText): Arguments {
     if (name !== undefined && rest !== undefined) {
       kwarg[name] = text.isIn(rest) ? settled(rest, text) : parseArgument(rest);
     } else if (typeof value === 'string' && isKeywordText(value)) {
-      throw new CallRefused('positional-text', 'text of the event would be a keyword');
+      throw new CallRefused('positional-text', 'text of the event must not become a keyword');
     } else {
       arg.push(value);
     }
@@ -152,11 +170,11 @@ function positional(data: PlainData, text: EventText): Arguments {
 const keyword = /^([\p{L}_][\p{L}\p{N}_.-]*)=(?!=)(.*)$/su;
 
 /**
- * What stands beside `fun` in the old form: for Salt each is an argument of the function, and one
- * that it does not take spoils the call.
+ * Returns the keywords beside `fun` in the old form. In Salt each is an argument of the function,
+ * and an unknown one makes the call fail.
  */
 function keywordsAmong(chunk: Chunk, takes: (name: string) => boolean): PillarMap {
-  // One that takes whatever it is given must not get what is ours.
+  // A function that accepts any keyword must not get our internal ones.
   const takesAll = takes('');
   const found = new Map<PlainData, PlainData>();
   for (const [name, value] of chunk) {
@@ -166,7 +184,7 @@ function keywordsAmong(chunk: Chunk, takes: (name: string) => boolean): PillarMa
     } else if (isTaken) {
       found.set(name, value);
     } else {
-      throw new CallRefused('form', 'the function takes no argument of a name that is given');
+      throw new CallRefused('form', 'the function does not accept one of the given arguments');
     }
   }
   return found;
@@ -176,26 +194,29 @@ function keywords(map: PillarMap, text: EventText): Record<string, WireValue> {
   const kwarg: Record<string, WireValue> = {};
   for (const [key, value] of map) {
     const name = plainText(key);
-    // Names with two underscores are Salt's own: `__kwarg__`, `__pub_jid`.
+    // Names with two underscores are internal to Salt: `__kwarg__`, `__pub_jid`.
     if (text.isIn(name) || name.startsWith('__')) {
-      throw new CallRefused('form', 'a keyword is no name');
+      throw new CallRefused('form', 'a keyword is not a valid name');
     }
     kwarg[name] = settled(value, text);
   }
   return kwarg;
 }
 
-/** A value with the texts of the event in it. */
+/** Converts a value and inserts the texts of the event. */
 function settled(data: PlainData, text: EventText): WireValue {
   refuseDashes(data, text);
   return toWire(text.restoreAll(data));
 }
 
-/** Programs take text that begins so for an option. */
+/**
+ * Refuses event text at the start of a value if it begins with a dash, because programs would parse
+ * it as an option.
+ */
 function refuseDashes(data: PlainData, text: EventText): void {
   if (typeof data === 'string') {
     const isDash = text.restore(data).startsWith('-') && !data.startsWith('-');
-    if (isDash) throw new CallRefused('dash', 'text of the event begins with a dash');
+    if (isDash) throw new CallRefused('dash', 'text of the event must not begin with a dash');
   } else if (isList(data)) {
     for (const item of data) refuseDashes(item, text);
   } else if (isPillarMap(data)) {
