@@ -83,7 +83,7 @@ function isFunctionName(name: string): boolean {
 function notServed(name: string, instead: string): Value {
   return new BuiltinFunction(name, () => {
     throw new UnsupportedFeature(
-      `the function ${name} is not available: ${instead}; see docs/compatibility.md`,
+      `the function ${name} is not served: ${instead}; see docs/compatibility.md`,
     );
   });
 }

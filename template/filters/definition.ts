@@ -60,7 +60,7 @@ export function variadicFilter(
 export function unsupportedFilter(what: string, name: string, reason: string): FilterDefinition {
   return variadicFilter(() => {
     throw new UnsupportedFeature(
-      `the ${what} ${textRepr(name)} is not available: ${reason}; see docs/compatibility.md`,
+      `the ${what} ${textRepr(name)} is not served: ${reason}; see docs/compatibility.md`,
     );
   });
 }

@@ -108,7 +108,7 @@ function readCharacter(text: string, isInSet = false): { length: number; codePoi
 
 function readCode(hex: string | undefined, octal: string | undefined): number {
   const codePoint = hex === undefined ? Number.parseInt(octal ?? '', 8) : Number.parseInt(hex, 16);
-  if (codePoint > 0x10ffff) throw new SyntaxError('a character beyond the last one');
+  if (codePoint > 0x10ffff) throw new SyntaxError('the character code is out of range');
   return codePoint;
 }
 

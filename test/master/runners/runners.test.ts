@@ -543,7 +543,7 @@ test('a map names keys by state; those that are in another are left alone', asyn
   t.deepEqual(await runKeyWheel(master, 'key.list', { match: 'acc' }), { minions: ['web2'] });
   const strange = { match: { minions_pre: 'db1' } };
   t.like(await runKeyWheel(master, 'key.reject_dict', strange), {
-    failed: 'Exception occurred in wheel key.reject_dict: match: minions_pre has no list of ids',
+    failed: 'Exception occurred in wheel key.reject_dict: match: minions_pre must be a list of ids',
   });
 });
 

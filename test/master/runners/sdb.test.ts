@@ -95,9 +95,9 @@ vaulted: {driver: vault}
 
   t.regex(String(await run(master, 'sdb.set', 'sdb://site/a', 'x')), /yaml only reads/);
   t.regex(String(await get('sdb://vaulted/a')), /driver vault is not served/);
-  t.regex(String(await get('sdb://encrypted/a')), /gpg is not served/);
+  t.regex(String(await get('sdb://encrypted/a')), /gpg is not supported/);
   const broken = String(await get('sdb://broken/fine'));
-  t.regex(broken, /broken\.yaml, line \d+: it cannot be read as yaml$/);
+  t.regex(broken, /broken\.yaml, line \d+: invalid yaml$/);
   t.notRegex(broken, /4711/);
   t.regex(String(await get('sdb://large/a')), /more than 1048576 bytes/);
   t.is(await get('sdb://outside/a'), null);
