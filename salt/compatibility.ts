@@ -18,7 +18,7 @@ import { randomFunctions } from './render/random-functions.ts';
 import { saltFunctions } from './render/template-functions.ts';
 import { insteadOfFunction, unservedFunctions } from './render/unserved-functions.ts';
 
-/** Kinds of rows, in the order of the document. */
+/** Kinds of rows, in document order. */
 const compatibilityKinds = ['runner', 'wheel', 'function', 'filter'] as const;
 
 type CompatibilityKind = (typeof compatibilityKinds)[number];

@@ -273,7 +273,7 @@ class StrictForms {
   }
 }
 
-/** An escaped half of a surrogate pair: YAML has `\UXXXXXXXX` for such characters. */
+/** Matches an escaped half of a surrogate pair. YAML uses `\UXXXXXXXX` for such characters. */
 const surrogateEscape = /(?<!\\)(?:\\\\)*\\(?:u|U0000)[dD][89a-fA-F]/;
 
 /** Whether a block scalar without an explicit indentation has a tab before its first text. */

@@ -1,7 +1,4 @@
-/**
- * The file server: finds requested paths in several back ends
- * [salt/fileserver/__init__.py].
- */
+/** The file server, which searches several backends [salt/fileserver/__init__.py]. */
 
 import { type FileLists, type FileServerBackend, type FoundFile, noFiles } from '#master';
 import type { WireValue } from '#minion-protocol';

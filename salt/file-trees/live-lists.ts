@@ -1,4 +1,4 @@
-/** Lists of the served files, read again when a directory changes. */
+/** Lists of the served files, refreshed when a directory changes. */
 
 import type { Logger } from 'pino';
 import { type FileLists, noFiles } from '#master';

@@ -23,11 +23,11 @@ export interface RootsOptions extends IgnoreRules {
    * `__env__` serve every other environment, and `__env__` in them is replaced by its name.
    */
   readonly fileRoots: Readonly<Record<string, readonly string[]>>;
-  /** `fileserver_followsymlinks`. */
+  /** `fileserver_followsymlinks`: whether links to directories are followed. */
   readonly fileserverFollowsymlinks: boolean;
-  /** `fileserver_ignoresymlinks`. */
+  /** `fileserver_ignoresymlinks`: whether links are omitted from the lists. */
   readonly fileserverIgnoresymlinks: boolean;
-  /** `fileserver_list_cache_time`, seconds. */
+  /** `fileserver_list_cache_time`: interval between checks of the directories, in seconds. */
   readonly fileserverListCacheTime: number;
 }
 

@@ -150,7 +150,7 @@ function statList(stat: FoundFile['stat']): number[] {
   ];
 }
 
-/** `_file_recv`: a part of a file that a minion pushes [WIRE 9.9]. */
+/** Handles `_file_recv`: a part of a file that a minion pushes [WIRE 9.9]. */
 function fileRecvRequest(options: FileRequestOptions): RequestType {
   const { pushed, gate, meter, counters, log } = options;
   return defineRequestType({

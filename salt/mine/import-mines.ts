@@ -1,4 +1,4 @@
-/** Imports a salt-master's mine [salt/cache/localfs.py]. */
+/** Imports the mines of a salt-master [salt/cache/localfs.py]. */
 
 import path from 'node:path';
 import { readBounded, type SaltDataCache } from '#master';

@@ -13,7 +13,7 @@ export interface Listening {
   readonly errors: ReadonlyMap<string, StateResult>;
 }
 
-/** A state as `listen` names it: its module, and its id or its name. */
+/** Reference to a state: its module, and its id or name. */
 interface Reference {
   readonly state: string;
   readonly name: string;

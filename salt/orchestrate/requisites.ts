@@ -42,7 +42,7 @@ export type RequisiteKind =
   | 'onchanges_any'
   | 'prerequired';
 
-/** `{test: some id}`, `{id: some id}`, `{sls: some.sls}`. */
+/** Reference to a state or SLS: `{test: some id}`, `{id: some id}`, `{sls: some.sls}`. */
 export interface Requisite {
   readonly kind: string;
   readonly name: string;

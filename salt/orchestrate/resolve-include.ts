@@ -68,7 +68,7 @@ function readItem(item: PlainData, { saltenv }: SlsPlace): readonly [saltenv: st
 
 /**
  * Resolves leading dots. One dot is the package of the SLS, each further dot its parent. Returns
- * `undefined` if there is no such package.
+ * `undefined` if the package does not exist.
  */
 function relativeTo({ sls, isInit }: IncludingSls, written: string): string | undefined {
   const [dots = ''] = /^\.+/.exec(written) ?? [];

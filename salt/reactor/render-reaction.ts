@@ -15,7 +15,7 @@ import type { ReactorFiles } from './reactor-files.ts';
 export interface ReactorRules {
   /** `id` of the master. */
   readonly masterId: string;
-  /** `renderer`. */
+  /** Default renderer: the option `renderer`. */
   readonly renderer: string;
   readonly trimBlocks: boolean;
   readonly lstripBlocks: boolean;

@@ -4,7 +4,7 @@ import { Float, type PlainData } from '#template';
 
 /** Sort criteria of a chunk. */
 export interface ChunkPlace {
-  /** Its `order` argument. */
+  /** Value of the `order` argument. */
   readonly order: PlainData | undefined;
   /** Position among the chunks of the same `names`, from 1. 0 if it has no `names`. */
   readonly nameOrder: number;

@@ -26,7 +26,7 @@ export interface PillarTask extends TemplateTask {
   /** Value of `pillar` in templates. */
   readonly pillar: PillarMap;
   readonly raisesOnMissing: boolean;
-  /** `pillar_merge_lists`. */
+  /** Whether lists are merged (`pillar_merge_lists`). */
   readonly mergeLists: boolean;
   readonly nodegroups: Nodegroups;
   /** Time of the rendering, in milliseconds since 1970. */

@@ -22,9 +22,9 @@ export interface SourceFile extends SourceText {
 
 /** Whitespace options of templates. */
 export interface TemplateWhitespace {
-  /** `jinja_trim_blocks`. */
+  /** Whether `jinja_trim_blocks` is set. */
   readonly trimBlocks: boolean;
-  /** `jinja_lstrip_blocks`. */
+  /** Whether `jinja_lstrip_blocks` is set. */
   readonly lstripBlocks: boolean;
 }
 

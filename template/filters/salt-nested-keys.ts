@@ -11,7 +11,7 @@ import {
   iterateItems,
 } from './definition.ts';
 
-/** Returns the dict that has the last key of a path. Creates a dict at each key that has none. */
+/** Returns the dict that contains the last key of a path. Creates missing dicts on the way. */
 function parentOf(dict: Value, keys: readonly string[]): Dict {
   let parent = dict;
   for (const key of keys) {

@@ -273,7 +273,7 @@ function collectAll(scope: Scope, statements: readonly Statement[]): void {
   for (const statement of statements) collect(scope, statement);
 }
 
-/** The names that a statement reads and sets in the part that it stands in. */
+/** Records the names that a statement reads and sets in its scope. */
 function collect(scope: Scope, statement: Statement): void {
   switch (statement.kind) {
     case 'output':

@@ -31,7 +31,7 @@ class Output {
   }
 }
 
-/** How a list of statements ended: normally, or with `break` or `continue` of a loop. */
+/** Outcome of a list of statements: normal, or `break` or `continue` of a loop. */
 type Completion = 'normal' | 'break' | 'continue';
 
 /**

@@ -54,7 +54,7 @@ export interface TemplateLoader {
 
 /**
  * Prints a value to the text. It is not called for output of macros and blocks, which was already
- * printed, or for values that a filter has printed as JSON or YAML.
+ * printed. It is also not called for values that a filter has printed as JSON or YAML.
  */
 export type ValuePrinter = (value: Value) => string;
 

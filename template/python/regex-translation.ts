@@ -1,7 +1,7 @@
 /**
- * Translates regular expressions of Python's `re` for another engine. Known differences: `\b` looks at
- * ASCII letters only, and so do `\W` and `\S` inside of brackets; a back-reference to a group that took
- * no part matches the empty text.
+ * Translates regular expressions of Python's `re` for another engine. Known differences: `\b` treats
+ * only ASCII letters as letters, and so do `\W` and `\S` inside brackets. A back-reference to a group
+ * that did not participate matches the empty text.
  */
 
 import type { RegexDialect } from './regex-dialect.ts';

@@ -55,7 +55,10 @@ file: {test.show_notification: [{text: "{{ salt['cp.get_file_str']('salt://data.
 test('a call of a template that fails is named with its reason', async (t) => {
   const reasons = [
     ["salt['saltutil.runner']('no.such')", /'no\.such' is not available/],
-    ["salt['saltutil.runner']('net.find')", /net\.find .* does not serve: ask the minions/],
+    [
+      "salt['saltutil.runner']('net.find')",
+      /net\.find .* does not serve: run the functions on minions/,
+    ],
     [
       "salt['cmd.run']('id')",
       /cmd\.run is not served: templates of the master cannot run commands/,

@@ -109,13 +109,17 @@ test('listed hosts are asked as by Salt, within bounds, and no others', async (t
     // The list names no address of it, and this one is not public.
     [`${named}/`, {}, /localhost leads to .*, which its endpoint does not list/],
     [`http://u:secret-1@127.0.0.1:${port}/`, {}, /use username and password/],
-    ['file:///etc/passwd', {}, /expected http/],
+    ['file:///etc/passwd', {}, /must be an http/],
     [`${origin}/`, { method: 'TRACE' }, /method must be one of/],
-    [`${origin}/`, { data: 'x' }, /data is for PATCH, POST and PUT/],
+    [`${origin}/`, { data: 'x' }, /data is allowed for PATCH, POST and PUT/],
     [`${origin}/`, { method: 'POST', data: 'x'.repeat(1001) }, /data exceeds 1000 bytes/],
     [`${origin}/`, { header_dict: { Host: 'other' } }, /header Host is not allowed/],
     [`${origin}/`, { header_dict: { 'X-A': 'a\r\nX-B: b' } }, /header X-A is not allowed/],
-    [`${origin}/`, { header_list: ['Transfer-Encoding: chunked'] }, /Transfer-Encoding cannot/],
+    [
+      `${origin}/`,
+      { header_list: ['Transfer-Encoding: chunked'] },
+      /Transfer-Encoding is not allowed/,
+    ],
   ];
   for (const [url, kwarg, problem] of refused) {
     const answer = String(await query(url, kwarg));
@@ -134,7 +138,7 @@ test('http.query is off until hosts are listed, and says so', async (t) => {
     fun: 'http.query',
     arg: ['http://127.0.0.1/'],
   });
-  t.regex(String(answer), /list what http\.query may ask in saltbridge: http_query: hosts/);
+  t.regex(String(answer), /list hosts for http\.query in saltbridge: http_query: hosts/);
 });
 
 for (const [what, hosts] of [

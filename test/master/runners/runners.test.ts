@@ -381,7 +381,7 @@ test('modules for a master are not copied, and the runner names them', async (t)
     ['saltutil.sync_all', { saltenv: 'dev' }, '_runners/other.py'],
   ] as const) {
     const { failed } = Object(await runFileserver(master, fun, kwarg));
-    t.true(String(failed).includes(`runs no modules in Python (${file})`), String(failed));
+    t.true(String(failed).includes(`runs no Python modules (${file})`), String(failed));
   }
 });
 
