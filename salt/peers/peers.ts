@@ -20,6 +20,7 @@ import {
   MasterError,
   type PublishRequest,
   type RunDeps,
+  requireInertArguments,
   returnerOf,
   runJob,
   separateKeywords,
@@ -261,6 +262,7 @@ export class PeerPublisher {
     if (calls === undefined || target === undefined) return this.#refuse('peer-malformed');
     const asked = { subject, action: 'publish', calls: calls.map(callOf) } as const;
     const learning = gate.reachToLearn(asked);
+    if (!calls.every(isInert)) return this.#refuse('peer-interpreted');
     const whole = learning && this.#permit(asked, calls, target, learning);
     return whole ?? this.#permit(asked, calls, target, gate.reach(asked));
   }
@@ -295,6 +297,17 @@ export class PeerPublisher {
       if (error instanceof MasterError) return undefined;
       throw error;
     }
+  }
+}
+
+/** Whether minions use all arguments of a call literally. */
+function isInert(call: BoundFunction): boolean {
+  try {
+    requireInertArguments(call);
+    return true;
+  } catch (error) {
+    if (error instanceof MasterError) return false;
+    throw error;
   }
 }
 
@@ -356,6 +369,7 @@ export class PeerRunner {
       log.info({ minion: minionId, rule: decision.rule }, 'refused a runner requested by a minion');
       return {};
     }
+    if (!isInert(call)) return this.#refuse('peer-interpreted');
     const own = minionRunners.get(call.fun);
     if (own !== undefined) {
       return own({ minion: minionId, protocol, arg: call.arg, kwarg: call.kwarg });

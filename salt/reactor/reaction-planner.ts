@@ -9,7 +9,7 @@ import {
   type RunAction,
 } from '#config';
 import type { ReactionEvent, TargetRequest } from '#master';
-import { isWireMap, type WireValue } from '#minion-protocol';
+import { findInterpretedText, isWireMap, type WireValue } from '#minion-protocol';
 
 /** A planned call, with all values of the event already inserted. */
 export type PlannedCall = TargetedCall | MastersCall;
@@ -39,6 +39,8 @@ export type PlanObstacle =
   | 'no-value'
   | 'dash'
   | 'positional-text'
+  /** Salt would interpret text of the event as a call or a look-up. */
+  | 'interpreted'
   /** The file does not exist, cannot be rendered, or is not a valid reactor file. */
   | 'no-file'
   | 'render'
@@ -157,5 +159,6 @@ function mapped({ from, dash = false }: MappedValue, event: ReactionEvent): Wire
   const value = valueAt(from, event);
   if (value === undefined) throw new Obstacle(from === 'sender' ? 'no-sender' : 'no-value');
   if (typeof value === 'string' && value.startsWith('-') && !dash) throw new Obstacle('dash');
+  if (findInterpretedText(value) !== undefined) throw new Obstacle('interpreted');
   return value;
 }

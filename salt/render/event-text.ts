@@ -1,10 +1,13 @@
+import { isPlainYamlText } from '#master';
 import type { WireValue } from '#minion-protocol';
 import { Dict, Float, isText, type PlainData, printedText, textOf, type Value } from '#template';
 import { isList } from './pillar-data.ts';
 
-// Event values in text that is rendered and then parsed as YAML. A value that could have a meaning
-// in YAML is rendered as a placeholder (mark) and substituted after parsing. It thereby stays a
-// value or part of one.
+// Event values in text that is rendered and then parsed as YAML. A text is rendered as a placeholder
+// (mark) and substituted after parsing. It thereby stays a value or part of one. In reactor files
+// every text is replaced, so that readers can distinguish it from the operator's text. Only numbers,
+// dates, booleans and null are not replaced, because YAML gives them their type. In other files,
+// words without a meaning in YAML are not replaced either, because templates compare printed words.
 
 /** Delimiters of a mark: printable in YAML and from the private use area. */
 const [open, close] = ['\uE000', '\uE001'];
@@ -51,7 +54,7 @@ export class EventText {
   }
 }
 
-/** Matches texts that have no meaning in YAML at any position, and in targets only as an id. */
+/** Matches texts that have no meaning in YAML at any position. */
 const inert = /^(?![-.]{1,3}$)[A-Za-z0-9_/.+~-][A-Za-z0-9_/.+~:-]*$/;
 
 /** Data for distinguishing the operator's texts from those of an event. */
@@ -59,6 +62,8 @@ export interface Origins {
   readonly event: WireValue;
   /** Returns the texts of the files read so far. */
   readonly files: () => Iterable<string>;
+  /** Whether words without a meaning in YAML are marked too. */
+  readonly marksWords: boolean;
 }
 
 /** Prints the values of one rendering. */
@@ -80,16 +85,25 @@ export class EventPrinter {
   /** Returns the text that is rendered for a value. */
   print(value: Value): string {
     if (isText(value)) return this.#marked(textOf(value));
-    if (isContainer(value)) return this.#isInert(value) ? printedText(value) : this.#written(value);
+    if (isContainer(value)) {
+      const isInertAll = this.#isInert(value);
+      if (isInertAll && !(this.#origins.marksWords && hasText(value))) return printedText(value);
+      return this.#written(value, isInertAll);
+    }
     return typeof value === 'object' && !(value instanceof Float)
       ? this.#marked(printedText(value))
       : printedText(value);
   }
 
   #marked(text: string): string {
-    if (text === '' || isInert(text) || this.#isOperators(text)) return text;
+    if (text === '' || this.#isLeft(text) || this.#isOperators(text)) return text;
     this.#texts.push(text);
     return markFor(this.#texts.length - 1, this.#secret);
+  }
+
+  /** Whether a text is printed unchanged, regardless of its origin. */
+  #isLeft(text: string): boolean {
+    return isInert(text) && !(this.#origins.marksWords && isPlainYamlText(text));
   }
 
   /** Whether a text occurs in a file and nowhere in the event. */
@@ -108,17 +122,25 @@ export class EventPrinter {
     return typeof value !== 'object' || value === null || value instanceof Float;
   }
 
-  /** Prints a list or map as JSON, which is valid YAML, with marks in its texts. */
-  #written(value: Value): string {
-    if (Array.isArray(value)) return `[${value.map((item) => this.#written(item)).join(', ')}]`;
+  /**
+   * Prints a list or map as YAML, with marks in its texts.
+   * @param asPython whether to use Python's syntax, which may appear in quotes; otherwise JSON
+   */
+  #written(value: Value, asPython: boolean): string {
+    const written = (item: Value): string => this.#written(item, asPython);
+    if (Array.isArray(value)) return `[${value.map(written).join(', ')}]`;
     if (value instanceof Dict) {
       const pairs = Array.from(value.entries(), ([key, item]) => {
-        return `${this.#written(key)}: ${this.#written(item)}`;
+        return `${written(key)}: ${written(item)}`;
       });
       return `{${pairs.join(', ')}}`;
     }
-    if (isText(value)) return `"${this.#marked(textOf(value))}"`;
-    if (value === null) return 'null';
+    if (isText(value)) {
+      const [text, marked] = [textOf(value), this.#marked(textOf(value))];
+      if (!asPython) return `"${marked}"`;
+      return marked === text ? printedText([value]).slice(1, -1) : marked;
+    }
+    if (value === null) return asPython ? 'None' : 'null';
     if (typeof value === 'boolean') return String(value);
     return this.print(value);
   }
@@ -126,6 +148,14 @@ export class EventPrinter {
 
 function isInert(text: string): boolean {
   return inert.test(text) && !text.endsWith(':') && !/^-(?!\d)/.test(text);
+}
+
+function hasText(value: Value): boolean {
+  if (Array.isArray(value)) return value.some(hasText);
+  if (value instanceof Dict) {
+    return [...value.entries()].some(([key, item]) => hasText(key) || hasText(item));
+  }
+  return isText(value);
 }
 
 /** Whether any text or key of an event contains a text. */

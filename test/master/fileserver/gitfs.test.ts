@@ -336,7 +336,7 @@ test('a repository over its limits is an error that names it, and the last state
   repo.commit({ b: 'two'.repeat(40_000) });
   await served.update();
   repo.commit({ a: 'one'.repeat(40_000) });
-  const together = { code: 'ERR_GIT', message: /more than 200000 bytes/ };
+  const together = { code: 'ERR_GIT', message: /exceed 200000 bytes/ };
   await t.throwsAsync(served.update(), together, 'with what came by an earlier update');
   const contents = readdirSync(directory, { recursive: true, encoding: 'utf8' });
   t.is(contents.filter((name) => /\/files\/\w\w\/\w+$/.test(name)).length, 3, 'none of it stays');
@@ -356,7 +356,7 @@ test('a repository over its limits is an error that names it, and the last state
   t.is(await served.text('f1'), undefined);
   repo.git('reset', '--quiet', '--hard', 'HEAD~1');
   repo.commit({ a: 'zero'.repeat(200_000) });
-  await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /more than 200000 bytes/ });
+  await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /exceed 200000 bytes/ });
   t.is(await served.text('a'), 'one');
   t.deepEqual(await served.files(), ['a', 'b']);
   await served.close();

@@ -260,7 +260,10 @@ test('SLS that are others at the next member end it there', async (t) => {
   const { outcome } = settled;
   await step?.settle({ ...settled, outcome: { ...outcome, changes: { ret: large } } });
   const again = await journal.begin('1', call);
-  t.throws(() => again?.next('two'), { code: 'ERR_ORCHESTRATION', message: /two in place of one/ });
+  t.throws(() => again?.next('two'), {
+    code: 'ERR_ORCHESTRATION',
+    message: /found two instead of one/,
+  });
   const third = await journal.begin('1', call);
   const kept = third?.next('one').settled;
   t.like(kept, { outcome: { result: true, comment: 'done' } });
