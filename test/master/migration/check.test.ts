@@ -700,7 +700,7 @@ schedule:
   t.regex(meanings, /^gitfs_remotes The master does not start: .*nonsense/m);
   t.regex(meanings, /^external_auth:mysql It has no effect\. external_auth: mysql: is not served/m);
   t.regex(meanings, /^renderer It has no effect\. .*"gpg" is not served/m);
-  t.regex(meanings, /^schedule:one:function It has no effect\. .*there is no runner nosuch\.fun/m);
+  t.regex(meanings, /^schedule:one:function It has no effect\. .*unknown runner nosuch\.fun/m);
   t.notRegex(meanings, /external_auth: ldap|auth\.ldap/);
   t.false(
     report.findings.some(({ name, outcome }) => name === 'renderer' && outcome !== 'refused'),

@@ -129,7 +129,7 @@ test('what is no reactor, or more than may be added, is refused, and so are user
   const by = { who: { kind: 'user', name: 'fred' }, rule: 'test' } as const;
   const call = { fun: 'reactor.add', arg: ['a/b', '/a.sls'], by };
   const { return: answer } = await master.runners.run(call);
-  t.regex(String(answer), /for the local interface alone/);
+  t.regex(String(answer), /only the local interface/);
   t.deepEqual(await master.reactions.list(), []);
 });
 

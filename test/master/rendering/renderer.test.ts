@@ -162,7 +162,7 @@ test('integers of JSON beyond 2^53 stay what they are, and a mistake beside them
   ]);
   t.deepEqual(await read('{"small": 5, "large": 9223372036854775807}'), numbers);
   const broken = '{"large": 9223372036854775807,\n"a" 1}';
-  await t.throwsAsync(read(broken), { message: /not JSON; file a\.json, line 2/ });
+  await t.throwsAsync(read(broken), { message: /invalid JSON; file a\.json, line 2/ });
 });
 
 test('what takes more than the main thread gives has all its limits beside it', async (t) => {

@@ -381,7 +381,7 @@ test('modules for a master are not copied, and the runner names them', async (t)
     ['saltutil.sync_all', { saltenv: 'dev' }, '_runners/other.py'],
   ] as const) {
     const { failed } = Object(await runFileserver(master, fun, kwarg));
-    t.true(String(failed).includes(`runs no modules in Python (${file})`), String(failed));
+    t.true(String(failed).includes(`runs no Python modules (${file})`), String(failed));
   }
 });
 
@@ -543,7 +543,7 @@ test('a map names keys by state; those that are in another are left alone', asyn
   t.deepEqual(await runKeyWheel(master, 'key.list', { match: 'acc' }), { minions: ['web2'] });
   const strange = { match: { minions_pre: 'db1' } };
   t.like(await runKeyWheel(master, 'key.reject_dict', strange), {
-    failed: 'Exception occurred in wheel key.reject_dict: match: minions_pre has no list of ids',
+    failed: 'Exception occurred in wheel key.reject_dict: match: minions_pre must be a list of ids',
   });
 });
 
