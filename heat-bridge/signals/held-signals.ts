@@ -178,7 +178,7 @@ export class HeldSignals {
     }
     // A machine with another key is not the one that signalled.
     if (admission.keyOf(minion)?.fingerprint !== heldKey) {
-      await this.#giveUp(pending, "the minion's key has changed");
+      await this.#giveUp(pending, 'the key of the minion has changed');
       return;
     }
     const refusal = signalRefusalOf(handle, member, now());
