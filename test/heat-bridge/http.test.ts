@@ -128,7 +128,7 @@ test('refusals over HTTP point to what a client may ask, and name the nearest fi
   const described = 'GET /bridge/v1/commands/demo.echo describes it';
   t.is(
     await messageOf({ ...body, parms: {} }),
-    `a field: there is no such field; did you mean params?; ${described}`,
+    `a field: unknown field; did you mean params?; ${described}`,
   );
   t.regex(await messageOf({ ...body, params: { txt: 'x' } }), /did you mean text\?.*describes it$/);
 });

@@ -245,7 +245,7 @@ test('metadata that cannot be read, or of which a state failed, fails with the r
   ]);
   const [first, second, third] = await results(heat, 3);
   t.regex(String(first?.values.deploy_stderr), /^refused: AWS::CloudFormation::Init/);
-  t.regex(String(second?.values.deploy_stderr), /^refused: configSets: there is no set none/);
+  t.regex(String(second?.values.deploy_stderr), /^refused: configSets: unknown set none/);
   t.is(third?.values.deploy_status_code, 1);
   t.is(
     third?.values.deploy_stderr,

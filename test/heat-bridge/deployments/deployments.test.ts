@@ -195,7 +195,7 @@ test.serial('requests to heat-api-cfn are signed as real ones were', (t) => {
 const refusals: readonly (readonly [string, Partial<Entry>, RegExp, object?])[] = [
   ['a group that is none of ours', { group: 'puppet' }, /group "puppet" is not supported/],
   ['no group', { group: 'Heat::Ungrouped' }, /is not supported/],
-  ['a command that the catalog lacks', { config: 'cmd.run' }, /names no command/],
+  ['a command that the catalog lacks', { config: 'cmd.run' }, /has no command/],
   ['parameters that do not fit', {}, /demo\.echo: a parameter/, { text: 4, x: 1 }],
   ['inline SLS', { group: 'salt', config: 'a:\n  cmd.run: [{name: id}]' }, /inline SLS/],
   ['a state file that no command applies', { group: 'salt-state', config: 'top' }, /state file/],
