@@ -278,7 +278,7 @@ test('lint, docs and types know plans', async (t) => {
   t.true(docs.stdout.includes('| `all` | 1 | 3 | Those who say it. |'));
   t.false(docs.stdout.includes('| `first` |'));
   t.true(
-    docs.stdout.includes('- two: `demo.echo` on all, after one; taken back by `mysql.list-users`'),
+    docs.stdout.includes('- two: `demo.echo` on all, after one; undone by `mysql.list-users`'),
   );
   const types = await runCli(['bridge', 'types', file]);
   const declared =

@@ -238,7 +238,7 @@ test('files of a directory are read by name, and each problem is told with its f
     ['a.yaml', 'b.yml', 'b.yml', 'c.yaml', 'd.yaml'],
   );
   t.regex(told[0]?.[1] ?? '', /site\.reset: reviewed/);
-  t.regex(told[1]?.[1] ?? '', /demo\.echo: it is defined twice/);
+  t.regex(told[1]?.[1] ?? '', /demo\.echo: duplicate name/);
 });
 
 test('a place that is not there is told', async (t) => {

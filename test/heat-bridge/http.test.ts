@@ -123,7 +123,7 @@ test('refusals over HTTP point to what a client may ask, and name the nearest fi
   );
   t.is(
     await messageOf(body, '/bridge/v1/commands/other.echo/run'),
-    `no rule permits a command of this name; ${list}`,
+    `no rule permits a command with this name; ${list}`,
   );
   const described = 'GET /bridge/v1/commands/demo.echo describes it';
   t.is(

@@ -234,7 +234,7 @@ file_ignore_regex: ['(', ok, '[']
     messages: [
       'DIR/master:4: file_ignore_regex[0]: found a text, expected a regular expression that can be read',
       'DIR/master:4: file_ignore_regex[2]: found a text, expected a regular expression that can be read',
-      'DIR/master:2: peer:(?=x): it cannot be read, expected regular expressions (lookaround and back-references are not taken)',
+      'DIR/master:2: peer:(?=x): cannot be read, expected regular expressions (lookaround and back-references are not taken)',
       'DIR/master:3: peer:web.*[0]: found a text, expected regular expressions (lookaround and back-references are not taken)',
       'DIR/master:3: peer:web.*[1]: found a whole number, expected regular expressions (lookaround and back-references are not taken)',
     ],
@@ -506,7 +506,7 @@ saltbridge:
       'DIR/master:5: saltbridge:bridge:enroll:master: there is no such key; did you mean masters?',
       'DIR/master:5: saltbridge:bridge:enroll:ticket_lifetime: 0 is under 1, expected a whole number from 1 to 86400',
       'DIR/master:5: saltbridge:bridge:enroll:grain: found a text, expected true or false',
-      'DIR/master:6: saltbridge:bridge:keystone:url: found a text, expected an address with http or https that ends with /v3',
+      'DIR/master:6: saltbridge:bridge:keystone:url: found a text, expected an http or https URL that ends with /v3',
       'DIR/master:6: saltbridge:bridge:keystone:usrname: there is no such key; did you mean username?',
       'DIR/master:6: saltbridge:bridge:keystone: password and project must be set',
       'DIR/master:7: saltbridge:bridge:deployments:poll_interval: 0 is under 1, expected a number from 1 to 3600',

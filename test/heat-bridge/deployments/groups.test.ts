@@ -263,7 +263,7 @@ const refused: readonly (readonly [string, Partial<Deployment>, object | undefin
     undefined,
     /plain text/,
   ],
-  ['with no manifest', { group: 'puppet', config: {} }, undefined, /no text/],
+  ['with no manifest', { group: 'puppet', config: {} }, undefined, /non-empty text/],
   ['with a list that is none', { group: 'chef', config: '["a; b"]' }, undefined, /recipes/],
   [
     'with inputs that its entry lacks',

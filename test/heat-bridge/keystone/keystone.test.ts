@@ -365,7 +365,7 @@ test('a Keystone that hangs up is away, and the log is told why no more than now
   keystone.answerAll((_, response) => response.destroy());
   await t.throwsAsync(client.validate(tokenOf('trove')), {
     ...unavailable,
-    message: 'Keystone cannot be asked now',
+    message: 'Keystone is unavailable; retry later',
   });
   await t.throwsAsync(client.validate(tokenOf('trove')), unavailable);
   t.is(told.length, 1);

@@ -1052,7 +1052,7 @@ test('TEMP_URL_SIGNAL waits until Heat has taken the signal before', async (t) =
     service.requests.map(({ method }) => method),
     ['HEAD', 'PUT', 'HEAD'],
   );
-  t.is((await outbox.list())[0]?.reason, 'Heat has not taken the signal before this one');
+  t.is((await outbox.list())[0]?.reason, 'Heat has not read the previous signal yet');
   etag = taken;
   await told('signal/delivered', 2);
   t.deepEqual(
