@@ -159,7 +159,7 @@ async function describeMinion(
   { admission, isReachable }: Pick<ExtensionHost, 'admission' | 'isReachable'>,
   id: string,
 ): Promise<string> {
-  if (admission.keyOf(id)?.state !== 'accepted') return 'it has no accepted key';
+  if (admission.keyOf(id)?.state !== 'accepted') return 'no accepted key';
   const isThere = await inMilliseconds(isReachable(id), answerMs);
   return isThere === true ? 'it is connected' : 'it does not answer';
 }

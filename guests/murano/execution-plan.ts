@@ -124,7 +124,7 @@ function compare(a: Version, b: Version): number {
 function requireSection(given: JsonMap, name: string): JsonMap {
   const section = given[name];
   if (section === undefined || section === null) {
-    throw malformed(`${name} is missing in the execution plan`);
+    throw malformed(`${name} is not in the execution plan`);
   }
   if (isPlainMap(section)) return section;
   throw malformed(`${name} is not an object`);

@@ -119,7 +119,7 @@ test('refusals over HTTP point to what a client may ask, and name the nearest fi
   const list = 'GET /bridge/v1/commands lists what you may call';
   t.is(
     await messageOf(body, '/bridge/v1/commands/demo.none/run'),
-    `no command of this name is in the catalog; ${list}`,
+    `the catalog has no command with this name; ${list}`,
   );
   t.is(
     await messageOf(body, '/bridge/v1/commands/other.echo/run'),
@@ -327,6 +327,6 @@ test('a caller sees the plans of whose commands a rule permits it each', async (
   ]);
   for (const { status, json: refused } of await Promise.all(told)) {
     t.is(status, 404);
-    t.like(refused, { error: { code: 'ERR_PLAN_UNKNOWN', message: 'no such plan of yours' } });
+    t.like(refused, { error: { code: 'ERR_PLAN_UNKNOWN', message: 'the plan does not exist, or no rule permits it' } });
   }
 });

@@ -120,7 +120,7 @@ test('values that cannot be what they stand for are refused before anything is p
   const params = { port: 80, password: 'x', version: '1; reboot' };
   await t.throwsAsync(stage.bridge.run('demo.web', { target: 'web1', params }), {
     code: 'ERR_COMMAND_PARAMETERS',
-    message: /expected a version/,
+    message: /must be a version/,
   });
   t.deepEqual(stage.seen, []);
 });
@@ -131,14 +131,14 @@ test('an installation of which a state failed has failed', async (t) => {
   const run = await stage.bridge.run('demo.web', { target: 'web1', params });
   const { status, results } = await run.outcome;
   t.is(status, 'failed');
-  t.is(results[0]?.reason, 'a state was not applied');
+  t.is(results[0]?.reason, 'a state failed or was not applied');
 });
 
 const wrong: readonly (readonly [string, object, RegExp])[] = [
-  ['a path', { files: [{ path: { parameter: 'p' }, content: '' }] }, /a parameter may be/],
-  ['a program', { scripts: [{ name: 'a', command: [{ parameter: 'p' }] }] }, /a parameter may be/],
+  ['a path', { files: [{ path: { parameter: 'p' }, content: '' }] }, /a parameter is permitted only/],
+  ['a program', { scripts: [{ name: 'a', command: [{ parameter: 'p' }] }] }, /a parameter is permitted only/],
   ['text for a shell', { scripts: [{ name: 'a', command: { parameter: 'p' } }] }, /may be/],
-  ['a package', { packages: [{ name: { parameter: 'p' } }] }, /a parameter may be/],
+  ['a package', { packages: [{ name: { parameter: 'p' } }] }, /a parameter is permitted only/],
   ['an address', { tarballs: [{ directory: '/a', url: { parameter: 'p' } }] }, /may be/],
   ['nothing', { packages: ['curl'] }, /does not use this parameter/],
   [

@@ -81,7 +81,7 @@ test('a reader whose writer does not come is told who is awaited, at the end of 
   const app = await stage.guest('app-1');
   const late = await app.get('db/address', '&wait=0.05');
   t.is(late.status, 504);
-  t.regex(late.text, /db\/address .*role db, minion db-1 \(it has no accepted key\)/);
+  t.regex(late.text, /db\/address .*role db, minion db-1 \(no accepted key\)/);
   const db = await stage.guest('db-1');
   await db.put('db/address', 'x');
   await stage.bridge.enroll.retire({ id: 'db-1' });

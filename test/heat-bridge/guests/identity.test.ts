@@ -311,6 +311,6 @@ test('every mistake in the rules is told with its line', async (t) => {
     '5 :empty:instance: must have at least one of project, agent, image, network, zone',
     '7 :unknown:instance:imag: there is no such key; did you mean image?',
     '10 :form:id: must be {uuid} or {name}.{project}',
-    '13 :agent:instance:agent: there is no x under agents',
+    '13 :agent:instance:agent: unknown agent x; add it under agents',
   ]);
 });

@@ -336,7 +336,7 @@ test('a log-in that is refused is not tried again before half a minute', async (
   clock.now = 30_000;
   await t.throwsAsync(client.validate(tokenOf('trove')), unavailable);
   t.is(keystone.counts().logIns, 2);
-  t.regex(JSON.stringify(told[0]), /refuses the credentials/);
+  t.regex(JSON.stringify(told[0]), /rejected the credentials/);
 });
 
 test('who may not look at tokens, and what cannot be read, permits nothing', async (t) => {

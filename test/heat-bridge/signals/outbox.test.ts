@@ -976,7 +976,7 @@ test('a log-in that is refused is final, with the words of Keystone', async (t) 
   t.is(service.requests.length, 1);
   t.is(
     (await outbox.list())[0]?.reason,
-    'log-in answered 401: The request you have made requires authentication.',
+    'login answered 401: The request you have made requires authentication.',
   );
 });
 
