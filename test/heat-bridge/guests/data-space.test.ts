@@ -86,7 +86,7 @@ test('a reader whose writer does not come is told who is awaited, at the end of 
   await db.put('db/address', 'x');
   await stage.bridge.enroll.retire({ id: 'db-1' });
   t.is((await app.get('db/address')).text, 'x');
-  t.regex((await app.get('db/state')).text, /role db, which has no minion any more/);
+  t.regex((await app.get('db/state')).text, /role db, which has no minion/);
 });
 
 test('a value is written once unless it is declared versioned, by its role alone', async (t) => {
