@@ -84,7 +84,7 @@ test('every problem of a template has a line, and nothing is asked of a master',
   t.is(stdout, '');
   t.deepEqual(stderr.trimEnd().split('\n'), [
     'role app reads db/nothing: role db writes no "nothing"',
-    'role app reads nobody/x: there is no role "nobody" (roles: db, app)',
+    'role app reads nobody/x: unknown role "nobody" (roles: db, app)',
   ]);
 });
 

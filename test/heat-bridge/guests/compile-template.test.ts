@@ -143,7 +143,7 @@ const refused: readonly (readonly [string, Readonly<Record<string, RoleText>>, R
   [
     'a role that there is not',
     { a: { reads: { x: 'nobody/x' } } },
-    /there is no role "nobody" \(roles: a\)/,
+    /unknown role "nobody" \(roles: a\)/,
   ],
   ['a value that nobody writes', { a: { reads: { x: 'b/x' } }, b: {} }, /role b writes no "x"/],
   [

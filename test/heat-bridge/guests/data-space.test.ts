@@ -375,7 +375,7 @@ testWhere(hasCurl, 'curl')('a machine with a shell and curl writes, waits and re
   t.like(await runProgram(app, ['get', 'db/password']), { status: 0, stdout: strange });
   const late = await runProgram(app, ['get', 'db/state', '0']);
   t.like(late, { status: 75, stdout: '' });
-  t.regex(late.stderr, /db\/state is not written yet; awaited is role db, minion db-1 \(it has no/);
+  t.regex(late.stderr, /db\/state has not been written yet by role db, minion db-1 \(no accepted/);
   const again = await runProgram(db, ['put', 'db/address', 'other']);
   t.is(again.status, 1);
   t.regex(again.stderr, /written once/);
