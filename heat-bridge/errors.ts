@@ -205,8 +205,10 @@ export const bridgeErrors = {
     status: 404,
   },
   ERR_DATA_VALUE: {
-    meaning: 'A value of the data space is too long, or is not text.',
-    action: 'Write at most 64 KiB of UTF-8 text; store larger values elsewhere.',
+    meaning:
+      'A value of the data space is too long, is not text, or is text that Salt would interpret.',
+    action:
+      'Write at most 64 KiB of UTF-8 text; encode text that Salt would interpret, such as slots, as base64.',
     status: 400,
   },
   ERR_DATA_WRITTEN: {

@@ -1,6 +1,7 @@
 /** Values of data spaces: permissions, quotas, and waiting readers. */
 
 import { BridgeError } from '#heat-bridge';
+import { findInterpretedText } from '#minion-protocol';
 import { Budget, KeyedMutex, sleepUntilAborted } from '#runtime';
 import { type CoordinatedValue, type Coordinator, unavailableError } from './coordinator.ts';
 import type { DataSpace, DataSpaces, Membership } from './data-spaces.ts';
@@ -82,7 +83,8 @@ export class DataValues {
    * Returns a value that the minion's role reads, as soon as it is written. A waiting read
    * continues while the server is unavailable.
    * @throws BridgeError ERR_DATA_UNKNOWN, ERR_DATA_DENIED, ERR_DATA_BUSY, ERR_DATA_TIMEOUT,
-   * ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE
+   * ERR_DATA_ALTERED, ERR_DATA_VALUE for a value that was written before such values were
+   * rejected, ERR_DATA_UNAVAILABLE
    */
   async read(reader: DataReader, { key, waitMs, after = 0 }: ReadRequest): Promise<DataValue> {
     const space = this.#readableSpace(reader, key);
@@ -117,6 +119,7 @@ export class DataValues {
       const text = `${describeKey(key)}: must be text of at most ${maxValueBytes} bytes`;
       throw new BridgeError('ERR_DATA_VALUE', text);
     }
+    requireInert(key, value);
     return this.#writes.run(space.id, async () => {
       // The membership may have changed meanwhile.
       const current = this.#membershipOf(minion);
@@ -132,8 +135,9 @@ export class DataValues {
   }
 
   /**
-   * Returns the written values that the minion's role reads, by attribute. Altered values are
-   * omitted. Returns an empty map if an external server is unavailable.
+   * Returns the written values that the minion's role reads, by attribute. Altered values and
+   * values that Salt would interpret are omitted. Returns an empty map if an external server is
+   * unavailable.
    */
   async attributesOf({ space, role }: Membership): Promise<ReadonlyMap<string, DataValue>> {
     const found = new Map<string, DataValue>();
@@ -142,7 +146,9 @@ export class DataValues {
       await Promise.all(
         Object.entries(space.roles[role]?.reads ?? {}).map(async ([attribute, key]) => {
           const value = await this.#current(space, key, 0).catch((error: unknown) => {
-            if (isCode(error, 'ERR_DATA_ALTERED')) return undefined;
+            if (isCode(error, 'ERR_DATA_ALTERED') || isCode(error, 'ERR_DATA_VALUE')) {
+              return undefined;
+            }
             throw error;
           });
           if (value !== undefined) found.set(attribute, value);
@@ -254,7 +260,9 @@ export class DataValues {
   async #current(space: DataSpace, key: string, after: number): Promise<DataValue | undefined> {
     const known = await this.#options.coordinator.get(space.id, key);
     if (known === undefined || known.version <= after) return undefined;
-    return { key, value: this.#open(known).toString('utf8'), version: known.version };
+    const value = this.#open(known).toString('utf8');
+    requireInert(key, value);
+    return { key, value, version: known.version };
   }
 
   /**
@@ -317,6 +325,13 @@ export class DataValues {
     const text = `${key} has not been written yet by role ${role}, ${whom}`;
     return new BridgeError('ERR_DATA_TIMEOUT', text);
   }
+}
+
+/** The states of the reader get the value. @throws BridgeError ERR_DATA_VALUE */
+function requireInert(key: string, value: string): void {
+  const interpreted = findInterpretedText(value);
+  if (interpreted === undefined) return;
+  throw new BridgeError('ERR_DATA_VALUE', `${describeKey(key)}: the value ${interpreted.expected}`);
 }
 
 function isUnavailable(error: unknown): boolean {

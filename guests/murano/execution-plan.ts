@@ -27,7 +27,7 @@ export class ExecutionPlanError extends Error {
 type ResultMember = 'exitCode' | 'stderr' | 'stdout';
 
 /** Argument of a call: a parameter, or text with parameters in it. `args` counts as no argument. */
-export type CallArgument =
+type CallArgument =
   | { readonly parameter: string }
   /** Text and parameters, in order. */
   | { readonly parts: readonly (string | { readonly parameter: string })[] };

@@ -4,12 +4,14 @@ import { schemaKeywords } from '#acl';
 import { isPlainMap, type JsonSchema } from './command-definition.ts';
 
 /**
- * Names of the annotations. They permit a leading `-`, permit several lines, and declare that the
- * state file writes the text with `yaml_encode` or `json`.
+ * Names of the annotations. They permit a leading `-`, permit several lines, and permit text that
+ * Salt interprets, such as `salt://`. The last one declares that the state file writes the text
+ * with `yaml_encode` or `json`.
  */
 const textAnnotations: ReadonlySet<string> = new Set([
   'x-allow-leading-dash',
   'x-allow-newlines',
+  'x-allow-salt-syntax',
   'x-quoted-by-template',
 ]);
 

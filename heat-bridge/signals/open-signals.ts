@@ -63,7 +63,7 @@ export interface SignalsModule
 }
 
 /** Handles that belong to a stack. */
-export interface StackHandles {
+interface StackHandles {
   /** Registers a handle, see {@link HandleRegistry.claim}, and delivers the signals held for it. */
   claim(claim: HandleClaim): Promise<HandleInfo>;
   /** Removes handles, see {@link HandleRegistry.withdraw}. Their pending signals fail. */

@@ -19,7 +19,7 @@ export type HandlesApi = RegistrationsApi<
 >;
 
 /** Selector of one of several handles with the same alias. */
-export interface HandleOwnerAndStack extends RegistrationOwner {
+interface HandleOwnerAndStack extends RegistrationOwner {
   /** Stack of the handle. Default: any. If several match, the error is ERR_HANDLE_AMBIGUOUS. */
   readonly stack?: string;
 }

@@ -359,7 +359,7 @@ test('a minion that fails, or says what does not mean success, fails the command
   });
   const cases = [
     ['good', 'succeeded', undefined],
-    ['bad', 'failed', /does not mean success/],
+    ['bad', 'failed', /does not match success/],
     ['number', 'failed', /promised shape/],
     ['throw', 'failed', /retcode/],
   ] as const;

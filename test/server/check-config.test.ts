@@ -568,7 +568,7 @@ murano:
       'DIR/commands.yaml:13: demo.plan: groups.all.max: 0 is under 1, expected a whole number from 1 to 1000000',
       'DIR/commands.yaml:13: demo.plan: groups.web.mx: there is no such key; did you mean max?',
       'DIR/commands.yaml:15: demo.plan: steps.one.batch_siz: there is no such key; did you mean batch_size?',
-      'DIR/commands.yaml:15: demo.plan: steps.one.group: no group al',
+      'DIR/commands.yaml:15: demo.plan: steps.one.group: unknown group al',
       'DIR/commands.yaml:16: demo.plan: steps.two.on_failure: found a text, expected one of stop, continue',
       'DIR/commands.yaml:16: demo.plan: steps.two.needs: unknown step three',
       'DIR/commands.yaml:16: demo.plan: steps.two.command: no command in the catalog has this name',

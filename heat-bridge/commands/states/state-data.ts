@@ -3,6 +3,7 @@
  * are arguments of states only, never keys, requisites or ids.
  */
 
+import { findInterpretedText } from '#minion-protocol';
 import type { JsonValue } from '#runtime';
 import { configError, configLimits } from './state-config.ts';
 
@@ -32,9 +33,6 @@ export interface StateCall {
   readonly label: string;
 }
 
-/** Prefix of text in which Salt calls functions [salt.state State.format_slots]. */
-const slotMark = '__slot__:';
-
 /** Collects states in order. */
 export class StateBuilder {
   readonly #states: Record<string, Record<string, JsonValue>> = {};
@@ -54,7 +52,8 @@ export class StateBuilder {
     }
     // Salt matches ids in requisites as globs, so they contain no untrusted text.
     const id = `saltbridge-${String(this.#count).padStart(4, '0')}`;
-    for (const value of Object.values(args)) requireNoSlot(value, label);
+    const interpreted = findInterpretedText(args, 'argument');
+    if (interpreted !== undefined) throw configError(label, `text ${interpreted.expected}`);
     this.#states[id] = {
       [module]: [
         name,
@@ -78,17 +77,4 @@ export class StateBuilder {
   build(): CompiledStates {
     return { states: this.#states, labels: this.#labels };
   }
-}
-
-function requireNoSlot(value: JsonValue, place: string): void {
-  if (typeof value === 'string') {
-    if (isSlot(value)) throw configError(place, `text must not begin with ${slotMark}`);
-  } else if (typeof value === 'object' && value !== null) {
-    for (const one of Object.values(value)) requireNoSlot(one, place);
-  }
-}
-
-/** Whether Salt would execute a text as a function call. */
-export function isSlot(text: string): boolean {
-  return text.startsWith(slotMark);
 }

@@ -46,7 +46,7 @@ const refused: readonly (readonly [why: string, body: object, named: RegExp])[] 
     /steps\.grant\.undo\.command: no command/,
   ],
   ['a group nobody knows', steps({ grant: { ...grant, group: 'slaves' } }), /unknown group slaves/],
-  ['a step nobody knows', steps({ note: { ...note, needs: ['ready'] } }), /no step ready/],
+  ['a step nobody knows', steps({ note: { ...note, needs: ['ready'] } }), /unknown step ready/],
   ['a circle', steps({ grant: { ...grant, needs: ['note'] } }), /circular dependency/],
   ['a step that needs itself', steps({ note: { ...note, needs: ['note'] } }), /circular dependency/],
   [
@@ -95,7 +95,7 @@ const refused: readonly (readonly [why: string, body: object, named: RegExp])[] 
     steps({ note: { ...note, params: { user: { template: '{{ user }}' } } } }),
     /must be the name of a parameter/,
   ],
-  ['a part of nothing', groups({ first: { select: 'first' } }), /both from and select/],
+  ['a part of nothing', groups({ first: { select: 'first' } }), /from and select must be set together/],
   [
     'a part of no group',
     groups({ first: { from: 'nodes', select: 'first' } }),

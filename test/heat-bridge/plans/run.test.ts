@@ -317,7 +317,7 @@ test('a group means the minions that rules name for its commands, and its size t
   }
   const nobodyLeft = await Promise.all(['db1', 'mail1', 'db*', ['db1'], ['mail1']].map(refusalOf));
   t.is(new Set(nobodyLeft).size, 1);
-  t.regex(nobodyLeft[0] ?? '', /no rule permits it/);
+  t.regex(nobodyLeft[0] ?? '', /no rule permits/);
   const lists = await Promise.all([refusalOf(['web2', 'db1']), refusalOf(['web2', 'mail1'])]);
   t.is(lists[0], lists[1]);
 });
@@ -406,6 +406,18 @@ test('what a minion returns is looked at like what a caller gives', async (t) =>
   t.is(outcome.status, 'failed');
   t.regex(outcome.steps[2]?.reason ?? '', /ERR_COMMAND_PARAMETERS.*must not begin with -/);
   t.false(JSON.stringify(outcome.steps[2]?.reason).includes('defaults'));
+  t.false(asked(stage).some((it) => it.includes('follow')));
+});
+
+test('what a minion returns is passed on to no command if Salt would interpret it', async (t) => {
+  const crafted = { file: '__slot__:salt:cmd.run(id)', at: [7] };
+  const stage = await start(t, { functions: { 'db.status': () => crafted } });
+  const outcome = await (await stage.bridge.plan('db.create-cluster', request)).outcome;
+  t.is(outcome.status, 'failed');
+  t.regex(
+    outcome.steps[2]?.reason ?? '',
+    /ERR_COMMAND_PARAMETERS.*file: must not contain __slot__:/,
+  );
   t.false(asked(stage).some((it) => it.includes('follow')));
 });
 
