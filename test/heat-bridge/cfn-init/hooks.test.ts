@@ -256,6 +256,6 @@ test('a template signals no handle that its stack has not registered', async (t)
     reason = found?.reason;
     return found?.state === 'done';
   });
-  t.is(reason, 'Heat was not told: the stack has registered no handle wait');
+  t.is(reason, 'the result could not be sent to Heat: the stack has registered no handle wait');
   t.deepEqual(signals(heat), []);
 });

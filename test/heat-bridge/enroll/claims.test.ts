@@ -682,7 +682,7 @@ test('a service may raise the lowest protocol of a machine, and not lower it', a
   for (const protocol of [0, 1]) {
     const refused = await ask(trove, 'POST enrolments', { ...serviceMachine, protocol });
     t.is(refused.status, 400);
-    t.regex(refused.text, /protocol: expected 2 or more \(enroll: protocol\), got/);
+    t.regex(refused.text, /protocol: must be 2 or more \(enroll: protocol\), not/);
   }
   t.deepEqual(await bridge.enroll.list(), []);
   for (const protocol of [2, 3]) {

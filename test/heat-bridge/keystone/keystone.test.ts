@@ -336,7 +336,7 @@ test('a log-in that is refused is not tried again before half a minute', async (
   clock.now = 30_000;
   await t.throwsAsync(client.validate(tokenOf('trove')), unavailable);
   t.is(keystone.counts().logIns, 2);
-  t.regex(JSON.stringify(told[0]), /refuses the credentials/);
+  t.regex(JSON.stringify(told[0]), /rejected the credentials/);
 });
 
 test('who may not look at tokens, and what cannot be read, permits nothing', async (t) => {
@@ -365,7 +365,7 @@ test('a Keystone that hangs up is away, and the log is told why no more than now
   keystone.answerAll((_, response) => response.destroy());
   await t.throwsAsync(client.validate(tokenOf('trove')), {
     ...unavailable,
-    message: 'Keystone cannot be asked now',
+    message: 'Keystone is unavailable; retry later',
   });
   await t.throwsAsync(client.validate(tokenOf('trove')), unavailable);
   t.is(told.length, 1);

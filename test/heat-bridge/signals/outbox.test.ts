@@ -307,7 +307,7 @@ test('quotas of minion and stack leave room for the others', async (t) => {
   const refused = await told('signal/refused', 2);
   t.deepEqual(
     refused.map(({ data }) => data.reason),
-    ['too many signals of this minion wait', 'too many signals for this stack wait'],
+    ['too many signals of this minion are pending', 'too many signals are pending for this stack'],
   );
   t.is((await outbox.list()).length, 4);
 });
@@ -590,7 +590,7 @@ test('a minion has no more signals held than held_per_minion, and others have th
     refused.map(({ data }) => [data.id, data.reason]),
     Array(2).fill([
       'm1',
-      'too many signals of this minion wait for handles that are not registered',
+      'too many signals of this minion are held for unregistered handles',
     ]),
   );
   t.is((await outbox.list()).length, 3);
@@ -625,7 +625,7 @@ test('what a machine signalled does not count for the next one of its id', async
     failed.map(({ data }) => [data.id, data.reason]),
     [
       ['m2', 'the minion was retired'],
-      ['m1', 'the minion has another key now'],
+      ['m1', 'the key of the minion has changed'],
     ],
   );
   await signal('m1', 'heat/ready', { data: 'new' });
@@ -646,7 +646,7 @@ test('where signals are not held, one without a handle is refused', async (t) =>
   const { signal, told, outbox } = await openTestSignals(t, [], { section });
   await signal('m1', 'heat/ready');
   const [refused] = await told('signal/refused');
-  t.is(refused?.data.reason, 'no handle of this alias is registered for this minion');
+  t.is(refused?.data.reason, 'no handle with this alias is registered for this minion');
   t.deepEqual(await outbox.list(), []);
 });
 
@@ -976,7 +976,7 @@ test('a log-in that is refused is final, with the words of Keystone', async (t) 
   t.is(service.requests.length, 1);
   t.is(
     (await outbox.list())[0]?.reason,
-    'log-in answered 401: The request you have made requires authentication.',
+    'login answered 401: The request you have made requires authentication.',
   );
 });
 
@@ -1052,7 +1052,7 @@ test('TEMP_URL_SIGNAL waits until Heat has taken the signal before', async (t) =
     service.requests.map(({ method }) => method),
     ['HEAD', 'PUT', 'HEAD'],
   );
-  t.is((await outbox.list())[0]?.reason, 'Heat has not taken the signal before this one');
+  t.is((await outbox.list())[0]?.reason, 'Heat has not read the previous signal yet');
   etag = taken;
   await told('signal/delivered', 2);
   t.deepEqual(
