@@ -198,7 +198,7 @@ export const catalogue: readonly Threat[] = [
       'master/config/salt-shop.test.ts: a receiver has what its kind has, and a server of NATS a name',
       'master/eauth/logins.test.ts: symmetric algorithms, none, and keys over plain http are refused as options',
     ],
-    sentence: 'The master opens no connections but those of log-ins and of signals',
+    sentence: 'The master connects only to services that its configuration names',
   },
   {
     id: 'C-11',
