@@ -1,4 +1,4 @@
-/** The wire between Salt masters and minions: what other rooms and other programs may use. */
+/** The wire protocol between Salt masters and minions: the public interface of this room. */
 
 export type { AuthReplyContext, AuthRequest } from './auth-reply.ts';
 export {
@@ -14,6 +14,11 @@ export {
 export { ProtocolError, type ProtocolErrorCode } from './errors.ts';
 export { formatEventStamp, packEvent, unpackEvent } from './event.ts';
 export { isFunctionName, isKeywordText, keywordNameOf } from './function-call.ts';
+export {
+  findInterpretedText,
+  type InterpretedText,
+  inertText,
+} from './interpreted-text.ts';
 export { createJidSource, isJid, jidTime } from './jid.ts';
 export {
   type MinionEventLoad,
