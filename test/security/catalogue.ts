@@ -2359,7 +2359,9 @@ export const catalogue: readonly Threat[] = [
     tests: [
       parameters('a state takes no text that Salt would interpret, quoted or not'),
       parameters('a schema may let a text have what Salt interprets'),
-      metadata('what Salt would call is refused, and written where it is the content of a file'),
+      metadata(
+        'a value that Salt would call is refused, and encoded where it is the content of a file',
+      ),
       guestData('a value that Salt would interpret is refused by what is wrong with it'),
       guestData('a value that Salt would interpret reaches no reader if it was written before'),
       'heat-bridge/guests/peers.test.ts: a name that Salt would interpret reaches no peer',
@@ -2368,7 +2370,7 @@ export const catalogue: readonly Threat[] = [
       users('a limited user passes nothing on that Salt would interpret'),
       groups('SLS gets no input and no name from Heat that Salt would interpret'),
       executionPlans('a parameter that Salt would interpret is refused'),
-      plans('what a minion returns is passed on to no command if Salt would interpret it'),
+      plans('no command receives a return that Salt would interpret'),
       peers('a minion passes nothing on that Salt would interpret'),
     ],
   },

@@ -409,7 +409,7 @@ test('the return of a minion is checked like the input of a caller', async (t) =
   t.false(asked(stage).some((it) => it.includes('follow')));
 });
 
-test('what a minion returns is passed on to no command if Salt would interpret it', async (t) => {
+test('no command receives a return that Salt would interpret', async (t) => {
   const crafted = { file: '__slot__:salt:cmd.run(id)', at: [7] };
   const stage = await start(t, { functions: { 'db.status': () => crafted } });
   const outcome = await (await stage.bridge.plan('db.create-cluster', request)).outcome;
