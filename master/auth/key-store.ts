@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import Type from 'typebox';
 import type { LiveConfig } from '#config';
 import { cleanKeyText, isNewMinionId, isValidMinionId, keyFingerprint } from '#minion-protocol';
-import { KeyedMutex } from '#runtime';
+import { KeyedMutex, userWork, WorkBudget } from '#runtime';
 import { Bytes, defineRow, type Key, type Operation, type Store, writeInParts } from '#store';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { KeyError } from './key-errors.ts';
@@ -624,7 +624,7 @@ export class KeyStore {
     places: readonly KeyPlace[],
     work: (id: string) => Promise<void>,
   ): Promise<string[]> {
-    const matches = compileGlob(glob);
+    const matches = compileGlob(glob, new WorkBudget(userWork));
     const done: string[] = [];
     let refused: KeyError | undefined;
     for (const id of this.#table.ids().filter(matches)) {

@@ -13,7 +13,7 @@ import {
   type OpenExtension,
   type ReactionResult,
 } from '#master';
-import { inTime } from '#runtime';
+import { inTime, WorkLimitExceeded } from '#runtime';
 import type { MastersCall, PlannedCall, TargetedCall } from './reaction-planner.ts';
 import type { OpenRun } from './reaction-queue.ts';
 
@@ -56,7 +56,9 @@ export async function performRun(
     }
   } catch (error) {
     // What is wrong with the call; everything else is for the log.
-    if (error instanceof MasterError) return { outcome: 'unusable', reason: error.message };
+    if (error instanceof MasterError || error instanceof WorkLimitExceeded) {
+      return { outcome: 'unusable', reason: error.message };
+    }
     throw error;
   }
 }

@@ -1,3 +1,4 @@
+import type { WorkMeter } from '#runtime';
 import { LimitExceeded } from './exceptions.ts';
 
 /** How much one rendering may take. */
@@ -29,8 +30,11 @@ const callsPerClockCheck = 16;
 const maxNesting = 200;
 const maxSize = 4_000_000;
 
+/** A step of a rendering takes the time of so many steps of a {@link WorkMeter}. */
+const workPerStep = 10;
+
 /** Counts what a rendering takes. */
-export class UsageMeter {
+export class UsageMeter implements WorkMeter {
   readonly #limits: TemplateLimits;
   #steps = 0;
   #characters = 0;
@@ -74,6 +78,21 @@ export class UsageMeter {
    */
   comparisons(count: number): void {
     this.step(Math.ceil(count / 16));
+  }
+
+  /** Counts work that is not measured in steps of a rendering. @throws LimitExceeded */
+  spend(_part: string, steps: number): void {
+    this.step(steps / workPerStep);
+  }
+
+  /** @throws LimitExceeded */
+  hold(_part: string, bytes: number): void {
+    this.text(bytes / 2);
+  }
+
+  /** @throws LimitExceeded */
+  refuse(part: string, limit: number, unit: string): never {
+    throw new LimitExceeded(`${unit} of ${part}`, limit);
   }
 
   #look(): void {
