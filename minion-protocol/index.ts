@@ -101,6 +101,7 @@ export {
 export {
   type CompiledTarget,
   compileTarget,
+  compileTargetInSteps,
   type TargetCandidate,
   type TargetExpression,
 } from './targeting/target.ts';

@@ -1,9 +1,9 @@
 /** Values of the wire as values of Python, and as the text that Python makes of them. */
 
 import { RecursionGuard } from '#template/python/limits.ts';
-import { repr, str } from '#template/python/repr.ts';
+import { repr, str, textRepr } from '#template/python/repr.ts';
 import { Bytes, Dict, Float, type PyObject, Tuple, type Value } from '#template/python/values.ts';
-import { WireDateTime, WireExtension, type WireValue } from './payload.ts';
+import { isWireMap, WireDateTime, WireExtension, type WireValue } from './payload.ts';
 
 /** What stands for values that Python has a class for. Default: what Salt gets from msgpack. */
 export interface PythonForms {
@@ -55,7 +55,23 @@ function extensionObject({ code, data }: WireExtension): PyObject {
 
 /** `str(value)`, which is what Salt compares grains and pillar by [salt/utils/data.py subdict_match]. */
 export function pythonStr(value: WireValue): string {
-  return typeof value === 'string' ? value : unboundedStr(toPythonValue(value));
+  if (typeof value === 'string') return value;
+  return typeof value === 'object' && value !== null ? wireRepr(value) : scalarStr(value);
+}
+
+function scalarStr(value: WireValue): string {
+  return unboundedStr(toPythonValue(value));
+}
+
+/** `repr(value)`; the values that JSON has are written without a copy of them. */
+function wireRepr(value: WireValue): string {
+  if (typeof value === 'string') return textRepr(value);
+  if (Array.isArray(value)) return `[${value.map(wireRepr).join(', ')}]`;
+  if (isWireMap(value)) {
+    const pairs = Object.entries(value).map(([key, item]) => `${textRepr(key)}: ${wireRepr(item)}`);
+    return `{${pairs.join(', ')}}`;
+  }
+  return scalarStr(value);
 }
 
 /** `str(value)` of a value that is bounded already, as what comes from the wire is. */

@@ -58,12 +58,12 @@ const defaultBytes = 8_388_608;
 /** Limits of one request of a minion. */
 export const minionWork: WorkLimits = { steps: 25_000_000 };
 /** Limits of one request of a user or of the operator. */
-export const userWork: WorkLimits = { steps: 500_000_000 };
+export const userWork: WorkLimits = { steps: 1_000_000_000 };
 /** Limits of one stored target or pattern, each time that it is evaluated. */
 export const storedWork: WorkLimits = { steps: 200_000, bytes: 1_048_576 };
 
-/** Steps that work may take before it gives way to other work: about two milliseconds. */
-export const maxSliceSteps = 200_000;
+/** Steps that work may take before it gives way to other work: about one millisecond. */
+export const maxSliceSteps = 100_000;
 
 /** Publishes the number of steps of each slice that ends by giving way. */
 export const workSlices: Channel = channel('saltbridge.work.slice');

@@ -4,6 +4,7 @@ import {
   compileLinearPattern,
   compileRightTarget,
   compileTarget,
+  compileTargetInSteps,
   type MinionFacts,
   type MinionResources,
   type Nodegroups,
@@ -135,7 +136,7 @@ export class TargetResolver {
     reach: TargetReach,
     budget: WorkBudget = new WorkBudget(userWork),
   ): Promise<AddressedMinions> {
-    const compiled = this.#compileExact(request, reach, budget);
+    const compiled = await this.#compileExact(request, reach, budget);
     return this.#within(compiled, request, reach, this.#options.factsOf, budget);
   }
 
@@ -146,7 +147,7 @@ export class TargetResolver {
    */
   async resolveProven(request: TargetRequest, reach: TargetReach): Promise<AddressedMinions> {
     const budget = new WorkBudget(userWork);
-    const compiled = this.#compileExact(request, reach, budget, isProvable);
+    const compiled = await this.#compileExact(request, reach, budget, isProvable);
     if (compiled.problem !== undefined) throw badTarget(compiled.problem);
     refuseTerm(
       compiled,
@@ -159,26 +160,29 @@ export class TargetResolver {
   }
 
   /** @param isUsable whether a nodegroup means anybody */
-  #compileExact(
+  async #compileExact(
     request: TargetRequest,
     reach: TargetReach,
     meter: WorkBudget,
     isUsable: (group: CompiledTarget) => boolean = () => true,
-  ): CompiledTarget {
-    const compile = (
+  ): Promise<CompiledTarget> {
+    const given = { ...exact, meter };
+    const inSteps = (
       target: TargetExpression,
-      options: Parameters<typeof compileTarget>[2] = {},
-    ): CompiledTarget =>
-      compileTarget(target, compileLinearPattern, { ...exact, meter, ...options });
+      options: Parameters<typeof compileTarget>[2] = given,
+    ): Promise<CompiledTarget> =>
+      inSlices(compileTargetInSteps(target, compileLinearPattern, options), meter);
     const nodegroups = this.#nodegroups;
-    if (reach === everyone) return readTarget(() => compile(parseTarget(request, nodegroups)));
+    if (reach === everyone) return inSteps(parseTarget(request, nodegroups));
+    const compileGroup = (target: TargetExpression): CompiledTarget =>
+      compileTarget(target, compileLinearPattern, given);
     const groups = new Map<string, CompiledTarget | undefined>();
     const groupOf = (name: string): CompiledTarget | undefined => {
-      if (!groups.has(name)) groups.set(name, tryToCompileGroup(name, nodegroups, compile));
+      if (!groups.has(name)) groups.set(name, tryToCompileGroup(name, nodegroups, compileGroup));
       const group = groups.get(name);
       return group !== undefined && isUsable(group) ? group : undefined;
     };
-    return readTarget(() => compile(parseUnexpanded(request), { groupOf }));
+    return inSteps(parseUnexpanded(request), { ...given, groupOf });
   }
 
   async #within(
@@ -345,7 +349,8 @@ export class TargetResolver {
     budget: WorkBudget,
   ): Promise<CompiledTarget> {
     const slow = new SlowPatterns();
-    const compiled = readTarget(() => compileTarget(target, slow.compile, { meter: budget }));
+    const steps = compileTargetInSteps(target, slow.compile, { meter: budget });
+    const compiled = await inSlices(steps, budget);
     if (!slow.isNeeded) return compiled;
     for (const id of accepted) {
       if (budget.isSliceOver) await budget.giveWay();
@@ -418,12 +423,24 @@ function refuseTerm(
   );
 }
 
-function readTarget(compile: () => CompiledTarget): CompiledTarget {
+function readTarget<T>(compile: () => T): T {
   try {
     return compile();
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     throw badTarget(`the target cannot be read: ${error.message}`, { cause: error });
+  }
+}
+
+/** Compiles in slices. @throws MasterError ERR_BAD_TGT; WorkLimitExceeded */
+async function inSlices(
+  steps: Generator<undefined, CompiledTarget, void>,
+  budget: WorkBudget,
+): Promise<CompiledTarget> {
+  for (;;) {
+    const { done, value } = readTarget(() => steps.next());
+    if (done === true) return value;
+    if (budget.isSliceOver) await budget.giveWay();
   }
 }
 

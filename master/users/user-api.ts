@@ -48,9 +48,14 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
       session.stop();
     };
     const isReadable = readableBy(session, parts.ownJobs);
-    // Before anybody reads: what happens from now on is in it.
-    const events = parts.events.batches(request, end);
-    return only(events, (event) => !end.aborted && isReadable(event), stop);
+    try {
+      // Before anybody reads: what happens from now on is in it.
+      const events = parts.events.batches(request, end);
+      return only(events, (event) => !end.aborted && isReadable(event), stop);
+    } catch (error) {
+      stop();
+      throw error;
+    }
   }
   async function once<T>(work: (session: UserSession) => Promise<T>): Promise<T> {
     const session = await open();

@@ -20,6 +20,8 @@ import type { PatternCompiler, TextMatcher } from './pattern.ts';
 
 /** More ways to cut an expression than this are refused: they multiply. */
 const maxParts = 100;
+/** Most steps of one search, enough for grains of a megabyte. */
+const maxSearchSteps = 3_000_000;
 const part = 'a condition on grains or pillar';
 
 /** An expression, cut at its delimiters once. */
@@ -34,6 +36,7 @@ interface CutExpression {
 
 /** Results of one search, so that no map is searched or written as text twice. */
 interface SearchState {
+  steps: number;
   /** Expressions that were tried on a map. */
   tried?: Map<FactMap, Set<string>>;
   empty?: Map<FactMap, boolean>;
@@ -58,7 +61,7 @@ export function compileFactMatch(
   const values = new ValueTests(compileValue, meter);
   values.require(whole.rests);
   const search = new FactSearch(values, meter);
-  return (facts) => search.find(facts, whole, {});
+  return (facts) => search.find(facts, whole, { steps: 0 });
 }
 
 function cut(text: string, delimiter: string): CutExpression {
@@ -86,8 +89,8 @@ class FactSearch {
   find(facts: FactSource, expression: CutExpression, state: SearchState): boolean {
     const { first, parts, rests } = expression;
     if (parts.length === 0) return false;
-    this.#meter?.spend(part, 1 + parts.length);
-    const values = this.#along(facts.get(first), parts);
+    const values = this.#along(facts.get(first), parts, state);
+    this.#spend(state, 8 + parts.length + 12 * values.length);
     for (let at = parts.length - 1; at >= 0; at -= 1) {
       const isEverything = first === '*' && at === 0;
       const value = isEverything ? facts.whole() : values[at];
@@ -98,12 +101,16 @@ class FactSearch {
   }
 
   /** The values on the way along a path, the start among them, as far as it goes. */
-  #along(start: WireValue | undefined, path: readonly string[]): (WireValue | undefined)[] {
+  #along(
+    start: WireValue | undefined,
+    path: readonly string[],
+    state: SearchState,
+  ): (WireValue | undefined)[] {
     const values = [start];
     for (let at = 0; at + 1 < path.length; at += 1) {
       const value = values[at];
       if (value === undefined) break;
-      if (Array.isArray(value)) this.#meter?.spend(part, value.length);
+      if (Array.isArray(value)) this.#spend(state, 2 * value.length);
       values.push(stepIntoFacts(value, path[at] ?? ''));
     }
     return values;
@@ -123,18 +130,18 @@ class FactSearch {
 
   /** [subdict_match _dict_match]: the delimiter inside is always `:`. */
   #matchesMap(map: FactMap, wanted: string, state: SearchState): boolean {
-    this.#meter?.spend(part, 2);
+    this.#spend(state, 30);
     if (isSearched(state, map, wanted)) return false;
     const isWild = wanted.startsWith('*:');
     const inner = isWild ? wanted.slice(2) : wanted;
     if (inner === '*' || hasFactKey(map, inner)) return true;
-    if (this.find(factsOf(map), this.#cut(inner), state)) return true;
+    if (this.find(factsOf(map), this.#cut(inner, state), state)) return true;
     return isWild && this.#matchesAny(map, inner, state);
   }
 
   #matchesAny(map: FactMap, wanted: string, state: SearchState): boolean {
     for (const value of factValues(map)) {
-      this.#meter?.spend(part, 1);
+      this.#spend(state, 2);
       if (isFactMap(value)) {
         if (this.#matchesMap(value, wanted, state)) return true;
       } else if (Array.isArray(value)) {
@@ -146,11 +153,11 @@ class FactSearch {
     return false;
   }
 
-  #cut(text: string): CutExpression {
-    this.#meter?.spend(part, text.length / 16);
+  #cut(text: string, state: SearchState): CutExpression {
+    this.#spend(state, text.length / 16);
     const known = this.#cuts.get(text);
     if (known !== undefined) return known;
-    this.#meter?.spend(part, text.length);
+    this.#spend(state, text.length);
     const made = cut(text, ':');
     if (made.parts.length >= maxParts) this.#meter?.refuse(part, maxParts, 'parts');
     this.#cuts.set(text, made);
@@ -162,9 +169,13 @@ class FactSearch {
     const known = state.empty.get(map);
     if (known !== undefined) return known;
     const size = map instanceof Map ? map.size : Object.keys(map).length;
-    this.#meter?.spend(part, size);
+    this.#spend(state, 2 * size);
     state.empty.set(map, size === 0);
     return size === 0;
+  }
+
+  #spend(state: SearchState, steps: number): void {
+    spend(this.#meter, state, steps);
   }
 }
 
@@ -194,16 +205,16 @@ class ValueTests {
 
   #textOf(value: WireValue, state: SearchState): string {
     if (typeof value === 'string') {
-      this.#meter?.spend(part, 2 + value.length / 8);
+      spend(this.#meter, state, 2 + value.length / 8);
       return value.toLowerCase();
     }
-    this.#meter?.spend(part, 4);
+    spend(this.#meter, state, 4);
     if (value === null || typeof value !== 'object') return pythonStr(value).toLowerCase();
     state.texts ??= new Map();
     const known = state.texts.get(value);
     if (known !== undefined) return known;
     const text = pythonStr(value).toLowerCase();
-    this.#meter?.spend(part, text.length * 2);
+    spend(this.#meter, state, text.length * 2);
     state.texts.set(value, text);
     return text;
   }
@@ -219,6 +230,14 @@ class ValueTests {
       return error;
     }
   }
+}
+
+/** Counts steps of a search. The limit of one minion bounds the work between two slices. */
+function spend(meter: WorkMeter | undefined, state: SearchState, steps: number): void {
+  if (meter === undefined) return;
+  state.steps += steps;
+  if (state.steps > maxSearchSteps) meter.refuse(part, maxSearchSteps, 'steps for one minion');
+  meter.spend(part, steps);
 }
 
 function isSearched(state: SearchState, map: FactMap, wanted: string): boolean {

@@ -1,7 +1,7 @@
 import { RE2JS } from 're2js';
 import type { WorkMeter } from '#runtime';
 import { backtrackingDialect, linearDialect } from '#template/python/regex-dialect.ts';
-import { matchingSteps } from '#template/python/regex-size.ts';
+import { matchingSteps, maxMatchingSteps } from '#template/python/regex-size.ts';
 import { translatePythonRegex } from '#template/python/regex-translation.ts';
 
 /** Whether a text is one of those that a pattern means. */
@@ -30,6 +30,8 @@ export type CompiledPattern =
       readonly flags: string;
     };
 
+const matching = 'matching of a regular expression';
+
 /**
  * Compiles a Python expression for the engine that cannot explode, or says how another would run
  * it.
@@ -50,7 +52,9 @@ export function compilePattern(pattern: string, meter?: WorkMeter): CompiledPatt
   return {
     kind: 'linear',
     test: (text) => {
-      meter.spend('matching of a regular expression', stepsOf(text.length));
+      const steps = stepsOf(text.length);
+      if (steps > maxMatchingSteps) meter.refuse(matching, maxMatchingSteps, 'steps for one text');
+      meter.spend(matching, steps);
       return test(text);
     },
   };

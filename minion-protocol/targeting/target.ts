@@ -129,6 +129,19 @@ export function compileTarget(
   compilePattern: PatternCompiler = compileLinearPattern,
   options: CompileTargetOptions = {},
 ): CompiledTarget {
+  const steps = compileTargetInSteps(target, compilePattern, options);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+  }
+}
+
+/** Compiles a target as {@link compileTarget} does, with a pause after each condition. */
+export function* compileTargetInSteps(
+  target: TargetExpression,
+  compilePattern: PatternCompiler,
+  options: CompileTargetOptions,
+): Generator<undefined, CompiledTarget, void> {
   const compiler = new TermCompiler(compilePattern, options);
   if (target.tgtType !== 'compound') {
     const term = compiler.compile(target.tgtType, target.tgt, target.delimiter ?? ':');
@@ -144,6 +157,7 @@ export function compileTarget(
     const term = compiler.compileWord(word);
     if (term === undefined) return broken(`"${word}": this kind of target is not served`);
     terms.push(isExcluded ? withoutNames(term) : term);
+    yield undefined;
   }
   return ready(terms, expression, meter);
 }

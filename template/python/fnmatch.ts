@@ -25,6 +25,12 @@ interface Segment {
 const anyCharacter = 'any';
 /** Characters that the engine compares by itself in the time of a step. */
 const charactersPerStep = 16;
+/** Largest length of a glob with wildcards from outside, in characters. */
+const maxGlobLength = 16_384;
+const stepsOfCharacter = 4;
+const bytesOfCharacter = 16;
+/** Bytes of one character in a set, as a measure of the time that sorting it takes. */
+const bytesOfMember = 128;
 
 /**
  * Compiles a glob to a test for whole texts. Reading it takes time in proportion to its length.
@@ -35,11 +41,14 @@ const charactersPerStep = 16;
 export function compileGlob(pattern: string, meter?: WorkMeter): (text: string) => boolean {
   meter?.spend('a glob', 1 + pattern.length);
   if (!/[*?[]/.test(pattern)) return (text) => text === pattern;
-  const segments = parse(pattern);
-  meter?.hold('a glob', pattern.length * 16);
+  if (pattern.length > maxGlobLength) meter?.refuse('a glob', maxGlobLength, 'characters');
+  meter?.spend('a glob', pattern.length * stepsOfCharacter);
+  meter?.hold('globs', pattern.length * bytesOfCharacter);
+  const segments = parse(pattern, meter);
+  const least = segments.reduce((sum, { units }) => sum + units.length, 0);
   return (text) => {
     meter?.spend('matching of a glob', 2 + text.length / charactersPerStep);
-    return matches(segments, text, meter);
+    return least <= text.length && matches(segments, text, meter);
   };
 }
 
@@ -48,14 +57,16 @@ const surrogate = /[\ud800-\udfff]/;
 /** Only the last star can need another try: what stands before it has matched for good. */
 function matches(segments: readonly Segment[], text: string, meter?: WorkMeter): boolean {
   const characters = surrogate.test(text) ? Array.from(text) : text;
-  const [first, ...others] = segments;
-  const last = others.pop();
+  const [first] = segments;
   if (first === undefined || !startsAt(first, characters, 0)) return false;
   let at = first.units.length;
+  const last = segments.length === 1 ? undefined : segments.at(-1);
   if (last === undefined) return at === characters.length;
-  for (const segment of others) {
-    const found = find(segment, characters, at, meter);
-    if (found === -1) return false;
+  for (let index = 1; index < segments.length - 1; index += 1) {
+    const segment = segments[index];
+    meter?.spend('matching of a glob', 2);
+    const found = segment === undefined ? -1 : find(segment, characters, at, meter);
+    if (segment === undefined || found === -1) return false;
     at = found + segment.units.length;
   }
   const end = characters.length - last.units.length;
@@ -112,7 +123,7 @@ function contains({ ranges }: CharacterSet, code: number): boolean {
   return false;
 }
 
-function parse(pattern: string): Segment[] {
+function parse(pattern: string, meter?: WorkMeter): Segment[] {
   const characters = surrogate.test(pattern) ? Array.from(pattern) : pattern;
   const segments: Segment[] = [];
   let units: Unit[] = [];
@@ -122,6 +133,7 @@ function parse(pattern: string): Segment[] {
     const character = characters[index] ?? '';
     const end = character === '[' && !isLastSet ? endOfSet(characters, index + 1) : -1;
     if (end !== -1) {
+      meter?.hold('sets of globs', (end - index) * bytesOfMember);
       units.push(parseSet(characters.slice(index + 1, end)));
       index = end + 1;
       continue;

@@ -18,7 +18,8 @@ export const maxPatternLength = 16_384;
 
 const part = 'a regular expression';
 const sizeOfTable = 16;
-const stepsOfInstruction = 200;
+const stepsOfInstruction = 400;
+const stepsOfPattern = 5000;
 const bytesOfInstruction = 800;
 const stepsOfCharacter = 20;
 
@@ -63,6 +64,7 @@ export class ProgramSizer {
     this.#settle();
     this.#open.push(this.#group);
     this.#group = nothing();
+    this.#check();
   }
 
   close(): void {
@@ -91,7 +93,7 @@ export class ProgramSizer {
   /** Counts the program as compiled. @throws Error of the meter */
   finish(): void {
     const total = this.#total();
-    this.#meter?.spend(part, total * stepsOfInstruction);
+    this.#meter?.spend(part, stepsOfPattern + total * stepsOfInstruction);
     this.#meter?.hold('programs of regular expressions', total * bytesOfInstruction);
   }
 
@@ -121,16 +123,16 @@ export class ProgramSizer {
   }
 
   #check(): void {
-    if (this.#meter === undefined || this.#group.instructions + this.#last.instructions === 0)
-      return;
-    const isTooLarge =
-      this.#group.instructions + this.#last.instructions + this.#tables * sizeOfTable >
-      maxProgramSize;
-    if (isTooLarge || this.#open.length > maxProgramSize) {
-      this.#meter.refuse(part, maxProgramSize, 'instructions');
+    const { instructions } = this.#group;
+    const total = instructions + this.#last.instructions + this.#tables * sizeOfTable;
+    if (total + this.#open.length > maxProgramSize) {
+      this.#meter?.refuse(part, maxProgramSize, 'instructions');
     }
   }
 }
+
+/** Most steps of matching one text from outside. */
+export const maxMatchingSteps = 1_000_000;
 
 /** Steps of matching a text of this length; `matchingSteps(size)` for one text. */
 export function matchingSteps({ instructions, branches }: ProgramSize): (length: number) => number {

@@ -140,8 +140,12 @@ const shortEscapes: Readonly<Record<string, string>> = {
 /** What `str.isprintable` refuses: the categories Other and Separator but for the space. */
 const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Zs}\\]/gu;
 
+/** ASCII without quotes, backslashes and control characters. */
+const plainText = /^[ !#-&(-[\]-~]*$/;
+
 /** `repr()` of a text. */
 export function textRepr(text: string): string {
+  if (plainText.test(text)) return `'${text}'`;
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
   const escaped = text.replace(unprintable, (character) =>
     character === ' ' ? ' ' : (shortEscapes[character] ?? codeEscape(character)),
