@@ -1,4 +1,4 @@
-/** Calls methods of a master over a connection. master/rpc/server.ts has the form of calls. */
+/** Calls methods of a master over a connection. master/rpc/call-server.ts has the form of calls. */
 
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { createInterface } from 'node:readline';

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
-import { type Auth, type KeyPlace, keyPlaces, type PkiDir, watchPkiDir } from '#master';
+import { type Auth, type KeyState, keyPlaces, type PkiDir, watchPkiDir } from '#master';
 import { forEachFile } from './for-each-file.ts';
 
 /** The key of an id, and where it is. */
 interface PlacedKey {
-  readonly place: Exclude<KeyPlace, 'denied'>;
+  readonly place: Exclude<KeyState, 'denied'>;
   readonly pem: string;
 }
 

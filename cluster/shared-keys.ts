@@ -7,7 +7,7 @@ import {
   KeyError,
   type KeyFile,
   type KeyFiles,
-  type KeyPlace,
+  type KeyState,
   keyPlaces,
   pinKey,
   sessionKey,
@@ -57,11 +57,11 @@ class SharedKeys implements KeyFiles {
     this.#now = now;
   }
 
-  async list(place: KeyPlace): Promise<string[]> {
+  async list(place: KeyState): Promise<string[]> {
     return [...(await this.readAll(place)).keys()];
   }
 
-  async readAll(place: KeyPlace): Promise<Map<string, KeyFile>> {
+  async readAll(place: KeyState): Promise<Map<string, KeyFile>> {
     const found = new Map<string, KeyFile>();
     for await (const entry of this.#store.list(prefixOf(place))) {
       const row = keyRow.decode(entry);
@@ -72,16 +72,16 @@ class SharedKeys implements KeyFiles {
     return found;
   }
 
-  async read(place: KeyPlace, id: string): Promise<KeyFile | undefined> {
+  async read(place: KeyState, id: string): Promise<KeyFile | undefined> {
     const row = await this.#row(place, id);
     return row?.place === place ? { pem: row.pem, since: row.since } : undefined;
   }
 
-  async write(place: KeyPlace, id: string, pem: string): Promise<void> {
+  async write(place: KeyState, id: string, pem: string): Promise<void> {
     await this.#change(place, id, [this.#put(place, id, pem)]);
   }
 
-  async move(from: KeyPlace, to: KeyPlace, id: string): Promise<void> {
+  async move(from: KeyState, to: KeyState, id: string): Promise<void> {
     const file = await this.read(from, id);
     if (file === undefined) throw changedElsewhere(id);
     const gone: Operation[] =
@@ -89,27 +89,27 @@ class SharedKeys implements KeyFiles {
     await this.#change(to, id, [this.#put(to, id, file.pem), ...gone]);
   }
 
-  async remove(place: KeyPlace, id: string): Promise<void> {
+  async remove(place: KeyState, id: string): Promise<void> {
     const row = await this.#row(place, id);
     if (row?.place !== place) return;
     const ifRevision = this.#seen.get(seenName(place, id)) ?? 0;
     await this.#change(place, id, [{ op: 'delete', key: rowKey(place, id), ifRevision }]);
   }
 
-  #put(place: KeyPlace, id: string, pem: string): Operation {
+  #put(place: KeyState, id: string, pem: string): Operation {
     const value = keyRow.encode({ place, pem, since: this.#now() });
     const ifRevision = this.#seen.get(seenName(place, id)) ?? 0;
     return { op: 'put', key: rowKey(place, id), value, ifRevision };
   }
 
-  async #row(place: KeyPlace, id: string): Promise<KeyRow | undefined> {
+  async #row(place: KeyState, id: string): Promise<KeyRow | undefined> {
     const entry = await this.#store.get(rowKey(place, id));
     this.#seen.set(seenName(place, id), entry?.revision ?? 0);
     return entry && keyRow.decode(entry);
   }
 
   /** What an accepted key could do ends in the same write that takes it away. */
-  async #change(place: KeyPlace, id: string, operations: readonly Operation[]): Promise<void> {
+  async #change(place: KeyState, id: string, operations: readonly Operation[]): Promise<void> {
     const ended: Operation[] =
       place === 'denied'
         ? []
@@ -129,19 +129,19 @@ class SharedKeys implements KeyFiles {
   }
 }
 
-function placeOf(entry: Entry | undefined): KeyPlace | undefined {
+function placeOf(entry: Entry | undefined): KeyState | undefined {
   return entry && keyRow.decode(entry).place;
 }
 
-function prefixOf(place: KeyPlace): Key {
+function prefixOf(place: KeyState): Key {
   return place === 'denied' ? deniedPrefix : keysPrefix;
 }
 
-function rowKey(place: KeyPlace, id: string): Key {
+function rowKey(place: KeyState, id: string): Key {
   return [...prefixOf(place), id];
 }
 
-function seenName(place: KeyPlace, id: string): string {
+function seenName(place: KeyState, id: string): string {
   return `${place === 'denied' ? 'denied' : 'key'} ${id}`;
 }
 

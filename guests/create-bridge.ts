@@ -1,8 +1,6 @@
 /** Creates the bridge with the extensions of both rooms. */
 
 import {
-  type AnyCommands,
-  type AnyPlans,
   type BridgeOptions,
   type CatalogEntryKind,
   type CommandDefinition,
@@ -37,7 +35,7 @@ export type BridgeExtensionName =
 type ChosenExtensions = Readonly<Partial<Record<BridgeExtensionName, boolean>>>;
 
 /** The bridge of one master: give it to `createMaster` as one of its `extensions`. */
-export interface Bridge<C extends CommandTypes = AnyCommands, P extends PlanTypes = AnyPlans>
+export interface Bridge<C extends CommandTypes = CommandsOf<[]>, P extends PlanTypes = PlansOf<[]>>
   extends CoreBridge<C, P> {
   /** Stacks whose software deployments run. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
   readonly stacks: StacksApi;
@@ -53,12 +51,7 @@ export interface Bridge<C extends CommandTypes = AnyCommands, P extends PlanType
 export function createBridge<
   const D extends readonly CommandDefinition[] = [],
   const L extends readonly PlanDefinition[] = [],
->(
-  options: BridgeOptions<D, L, ChosenExtensions> = {},
-): Bridge<
-  D extends readonly [] ? AnyCommands : CommandsOf<D>,
-  L extends readonly [] ? AnyPlans : PlansOf<L>
-> {
+>(options: BridgeOptions<D, L, ChosenExtensions> = {}): Bridge<CommandsOf<D>, PlansOf<L>> {
   return new BridgeWithGuests(options, guestExtensions);
 }
 

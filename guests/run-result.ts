@@ -5,7 +5,7 @@ import {
   type CommandResult,
   isPlainMap,
   maxResultBytes,
-  type ResultTransport,
+  type ResultDestination,
   states,
 } from '#heat-bridge';
 import type { WireValue } from '#minion-protocol';
@@ -148,7 +148,7 @@ function failureCode(value: unknown, retcode: unknown): number {
 export function answerBody(
   id: string,
   result: DeploymentResult,
-  transport: ResultTransport,
+  transport: ResultDestination['transport'],
 ): string {
   const limit = maxResultBytes(transport);
   const whole = bodyOf(id, result);

@@ -2,19 +2,20 @@
 
 import {
   type ExtensionHost,
+  type ExtPillar,
   type MasterExtension,
   masterServices,
   type OpenExtension,
   type ServiceKey,
 } from '#master';
+import { isWireMap } from '#minion-protocol';
 import type { BridgeContext, BridgeContribution, BridgeExtension } from './bridge-extension.ts';
-import { BridgePillar } from './bridge-pillar.ts';
 import type { CommandApi } from './commands/command-api.ts';
 import type { CommandDefinition } from './commands/command-definition.ts';
 import type { CommandCaller, CommandHandle, CommandRequest } from './commands/command-request.ts';
 import type { BridgeOptions, CommandTypes, CoreBridge, PlanTypes } from './core-bridge.ts';
 import { type EnabledExtensions, loadEnabled, sectionNames } from './enabled-extensions.ts';
-import type { EnrollApi } from './enroll/enroll-api.ts';
+import type { EnrollApi } from './enroll/enrolment-service.ts';
 import { BridgeError } from './errors.ts';
 import { type BridgePlugin, createBridgePlugin } from './http/bridge-plugin.ts';
 import { parseSections } from './options.ts';
@@ -159,5 +160,25 @@ export class ComposedBridge implements CoreBridge<CommandTypes, PlanTypes> {
   #opened(): OpenBridge {
     if (this.#open !== undefined) return this.#open;
     throw new BridgeError('ERR_BRIDGE_NOT_OPEN', "start the bridge's master first");
+  }
+}
+
+/** The pillars of all extensions of the bridge, together below the key `saltbridge`. */
+class BridgePillar implements ExtPillar {
+  readonly name = 'bridge';
+  readonly #contributions: readonly BridgeContribution[];
+
+  /** @param contributions - may grow until the first minion is served */
+  constructor(contributions: readonly BridgeContribution[]) {
+    this.#contributions = contributions;
+  }
+
+  async provide(request: Parameters<ExtPillar['provide']>[0]): ReturnType<ExtPillar['provide']> {
+    const pillars = this.#contributions.flatMap(({ pillar }) => pillar ?? []);
+    const given = await Promise.all(pillars.map((pillar) => pillar.provide(request)));
+    const maps = given.flatMap((pillar) =>
+      isWireMap(pillar) && isWireMap(pillar.saltbridge) ? pillar.saltbridge : [],
+    );
+    return maps.length === 0 ? undefined : { saltbridge: Object.assign({}, ...maps) };
   }
 }

@@ -6,7 +6,7 @@ import type { CommandInfo } from './commands/command-info.ts';
 import type { CommandCaller, CommandHandle, CommandRequest } from './commands/command-request.ts';
 import type { Parameters } from './commands/parameters.ts';
 import type { ExtensionChoice } from './enabled-extensions.ts';
-import type { EnrollApi } from './enroll/enroll-api.ts';
+import type { EnrollApi } from './enroll/enrolment-service.ts';
 import type { BridgePlugin } from './http/bridge-plugin.ts';
 import type { PlanDefinition, TypedPlan } from './plans/plan-definition.ts';
 import type { PlanInfo } from './plans/plan-info.ts';
@@ -18,34 +18,28 @@ export interface CommandTypes {
   readonly [name: string]: { readonly params: object };
 }
 
-/** The types of commands that a program defines by {@link defineCommand}. */
-export type CommandsOf<D extends readonly CommandDefinition[]> = {
-  readonly [C in D[number] as C['name']]: {
-    readonly params: C extends TypedCommand<string, infer P> ? P & object : Parameters;
-  };
-};
-
-/** Commands that nothing is known of beforehand. */
-export interface AnyCommands {
-  readonly [name: string]: { readonly params: Parameters };
-}
+/** The types of commands that a program defines by {@link defineCommand}. Of none: any command. */
+export type CommandsOf<D extends readonly CommandDefinition[]> = D extends readonly []
+  ? { readonly [name: string]: { readonly params: Parameters } }
+  : {
+      readonly [C in D[number] as C['name']]: {
+        readonly params: C extends TypedCommand<string, infer P> ? P & object : Parameters;
+      };
+    };
 
 /** Plans by name, as `saltbridge bridge types` writes them. */
 export interface PlanTypes {
   readonly [name: string]: { readonly params: object; readonly groups: string };
 }
 
-/** The types of plans that a program defines by {@link definePlan}. */
-export type PlansOf<L extends readonly PlanDefinition[]> = {
-  readonly [P in L[number] as P['name']]: P extends TypedPlan<string, infer A, infer G>
-    ? { readonly params: A & object; readonly groups: G }
-    : { readonly params: Parameters; readonly groups: string };
-};
-
-/** Plans that nothing is known of beforehand. */
-export interface AnyPlans {
-  readonly [name: string]: { readonly params: Parameters; readonly groups: string };
-}
+/** The types of plans that a program defines by {@link definePlan}. Of none: any plan. */
+export type PlansOf<L extends readonly PlanDefinition[]> = L extends readonly []
+  ? { readonly [name: string]: { readonly params: Parameters; readonly groups: string } }
+  : {
+      readonly [P in L[number] as P['name']]: P extends TypedPlan<string, infer A, infer G>
+        ? { readonly params: A & object; readonly groups: G }
+        : { readonly params: Parameters; readonly groups: string };
+    };
 
 /** Options of a bridge that a program sets. All others are in the master's configuration. */
 export interface BridgeOptions<
@@ -67,8 +61,10 @@ export interface BridgeOptions<
 }
 
 /** The bridge of one master: give it to `createMaster` as one of its `extensions`. */
-export interface CoreBridge<C extends CommandTypes = AnyCommands, P extends PlanTypes = AnyPlans>
-  extends MasterExtension {
+export interface CoreBridge<
+  C extends CommandTypes = CommandsOf<[]>,
+  P extends PlanTypes = PlansOf<[]>,
+> extends MasterExtension {
   /** The catalog, as callers see it. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
   readonly commands: {
     list(): readonly CommandInfo[];

@@ -1,9 +1,12 @@
 /** Decides which extensions of a bridge are enabled, and loads their modules. */
 
+import type { MasterConfig } from '#config';
 import type { BridgeExtension, BridgeExtensionModule } from './bridge-extension.ts';
 import type { CatalogEntryKind, CatalogKindSource } from './catalog/entry-kind.ts';
 import { isPlainMap } from './commands/command-definition.ts';
-import { type BridgeSections, parseSections } from './options.ts';
+import { type BridgeSections, parseSections, type SectionProblem } from './options.ts';
+import { ownExtensions } from './own-extensions.ts';
+import { sectionProblems } from './section-problems.ts';
 
 /** Extensions by name: `false` leaves one out, `true` adds one that is not configured. */
 export type ExtensionChoice = Readonly<Record<string, boolean | undefined>>;
@@ -48,7 +51,7 @@ export async function loadEnabled(
 }
 
 /** As {@link loadEnabled}, for sections whose form is wrong. */
-export async function loadForCheck(
+async function loadForCheck(
   extensions: readonly BridgeExtension[],
   choice: ExtensionChoice,
   given: unknown,
@@ -101,4 +104,36 @@ function isLeftOut(
   sections: BridgeSections,
 ): boolean {
   return choice[name] === false || own.some((key) => sections[key] === false);
+}
+
+/**
+ * Returns every mistake under `saltbridge: bridge:`, and in the catalog files that it names.
+ * @param others - extensions of other rooms
+ */
+export async function checkSections(
+  config: Pick<MasterConfig, 'api' | 'bridge' | 'confFile' | 'restCherrypy'>,
+  others: readonly BridgeExtension[],
+): Promise<readonly SectionProblem[]> {
+  const extensions = [...ownExtensions, ...others];
+  const keys = sectionNames(extensions, {});
+  const { sections, loaded, names, kinds } = await loadForCheck(extensions, {}, config.bridge);
+  const problems = [
+    ...sectionProblems('bridge', config.bridge, (it) => parseSections(it, keys)),
+    ...(await checkKeystone(sections.keystone)),
+  ];
+  for (const { module } of loaded) {
+    problems.push(...(await module.check({ sections, config, names, kinds, problems })));
+  }
+  return withoutRepetitions(problems);
+}
+
+/** Extensions that share a section report the same mistakes in it. */
+function withoutRepetitions(problems: readonly SectionProblem[]): readonly SectionProblem[] {
+  return [...new Map(problems.map((it) => [JSON.stringify(it), it])).values()];
+}
+
+async function checkKeystone(section: unknown): Promise<readonly SectionProblem[]> {
+  if (section === undefined) return [];
+  const { parseKeystoneOptions } = await import('./openstack/keystone-options.ts');
+  return sectionProblems('bridge:keystone', section, (it) => it && parseKeystoneOptions(it));
 }

@@ -1,58 +1,7 @@
 /** HTTP answers for errors: status, code, and remedy. */
 
 import type { FastifyReply } from 'fastify';
-import { BridgeError, type BridgeErrorCode } from './errors.ts';
-
-const statusOfBridgeError: Readonly<Record<BridgeErrorCode, number>> = {
-  ERR_BRIDGE_NOT_OPEN: 503,
-  ERR_BRIDGE_OPTIONS: 500,
-  ERR_CATALOG: 500,
-  ERR_CFN_INIT: 400,
-  ERR_COMMAND_BUSY: 429,
-  ERR_COMMAND_DENIED: 403,
-  ERR_COMMAND_KEY: 409,
-  ERR_COMMAND_PARAMETERS: 400,
-  ERR_COMMAND_TARGET: 404,
-  ERR_COMMAND_UNKNOWN: 404,
-  ERR_PLAN_GROUPS: 400,
-  ERR_PLAN_UNKNOWN: 404,
-  ERR_PROJECT: 403,
-  ERR_RUN_UNKNOWN: 404,
-  ERR_ENROLL_ARGS: 400,
-  ERR_ENROLL_FAILED: 409,
-  ERR_ENROLL_FULL: 503,
-  ERR_ENROLL_OFF: 409,
-  ERR_ENROLL_TAKEN: 409,
-  ERR_ENROLL_UNKNOWN: 404,
-  ERR_TICKET: 403,
-  ERR_TICKET_BOUND: 403,
-  ERR_TICKET_EXPIRED: 403,
-  ERR_TICKET_KEY: 500,
-  ERR_TICKET_SPENT: 403,
-  ERR_DATA_ALTERED: 409,
-  ERR_DATA_BUSY: 429,
-  ERR_DATA_DENIED: 403,
-  ERR_DATA_EXISTS: 409,
-  ERR_DATA_FORM: 400,
-  ERR_DATA_LIMIT: 503,
-  ERR_DATA_QUOTA: 413,
-  ERR_DATA_TIMEOUT: 504,
-  ERR_DATA_UNAVAILABLE: 503,
-  ERR_DATA_UNKNOWN: 404,
-  ERR_DATA_VALUE: 400,
-  ERR_DATA_WRITTEN: 409,
-  ERR_HANDLE_AMBIGUOUS: 409,
-  ERR_HANDLE_EXISTS: 409,
-  ERR_HANDLE_FORM: 400,
-  ERR_HANDLE_LIMIT: 503,
-  ERR_HANDLE_UNKNOWN: 404,
-  ERR_SIGNAL_QUOTA: 503,
-  ERR_SIGNAL_UNKNOWN: 404,
-  ERR_STACK_EXISTS: 409,
-  ERR_STACK_FORM: 400,
-  ERR_STACK_LIMIT: 503,
-  ERR_STACK_UNKNOWN: 404,
-};
+import { BridgeError, bridgeErrors } from './errors.ts';
 
 /** Errors of the master's. */
 const statusOfMasterError: ReadonlyMap<string, number> = new Map([
@@ -67,6 +16,7 @@ const statusOfMasterError: ReadonlyMap<string, number> = new Map([
   ['ERR_JOB_LIMIT', 503],
   ['ERR_JOB_UNKNOWN', 404],
   ['ERR_MASTER_STOPPED', 503],
+  ['ERR_NODEGROUP_LOOP', 400],
   ['ERR_NODEGROUP_UNKNOWN', 400],
   ['ERR_STORE_FULL', 503],
   ['ERR_STORE_UNAVAILABLE', 503],
@@ -85,7 +35,7 @@ interface HttpProblem {
 /** Errors with a code of ours are for the caller; of others only that it failed is told. */
 export function httpProblemOf(error: unknown): HttpProblem {
   if (error instanceof BridgeError) {
-    return { status: statusOfBridgeError[error.code], code: error.code, message: error.message };
+    return { status: bridgeErrors[error.code].status, code: error.code, message: error.message };
   }
   if (error instanceof Error && 'code' in error && typeof error.code === 'string') {
     const status = statusOfMasterError.get(error.code);

@@ -4,18 +4,14 @@
  */
 
 export type {
-  BridgeContext,
-  BridgeContribution,
   BridgeExtension,
   BridgeExtensionModule,
-  CheckContext,
 } from './bridge-extension.ts';
 export { catalogAsMarkdown } from './catalog/catalog-docs.ts';
 export { catalogAsTypes } from './catalog/catalog-types.ts';
 export type { CatalogEntryKind } from './catalog/entry-kind.ts';
 export { type CatalogFinding, loadCatalog } from './catalog/load-catalog.ts';
-export { checkSections } from './check-options.ts';
-export { Catalog, type CompiledCommand } from './commands/command-catalog.ts';
+export { Catalog } from './commands/command-catalog.ts';
 export {
   type ArgumentSource,
   type CommandDefinition,
@@ -38,11 +34,8 @@ export type {
   CommandUpdate,
 } from './commands/command-request.ts';
 export type { RunStarted } from './commands/command-rpc.ts';
-export type { CommandRunner } from './commands/command-runner.ts';
-export type { CommandsService } from './commands/commands-service.ts';
 export { jsonDigest } from './commands/idempotency-keys.ts';
 export {
-  type CompiledParameters,
   compileParameters,
   type Parameters,
 } from './commands/parameters.ts';
@@ -50,8 +43,6 @@ export * as states from './commands/states/index.ts';
 export { findTextProblem } from './commands/text-checks.ts';
 export { ComposedBridge } from './composed-bridge.ts';
 export type {
-  AnyCommands,
-  AnyPlans,
   BridgeOptions,
   CommandsOf,
   CommandTypes,
@@ -59,32 +50,32 @@ export type {
   PlansOf,
   PlanTypes,
 } from './core-bridge.ts';
-export type { EnrollApi } from './enroll/enroll-api.ts';
+export { checkSections } from './enabled-extensions.ts';
 export type {
   Enrolment,
   EnrolRequest,
+  KnownMinion,
   MinionConfig,
   NewEnrolment,
 } from './enroll/enrolment.ts';
-export type { KnownEnrolments } from './enroll/enrolment-repository.ts';
-export type { KnownMinion } from './enroll/import-minions.ts';
+export type { EnrollApi } from './enroll/enrolment-service.ts';
 export type { EnrolmentModule } from './enroll/open-enrolment.ts';
 export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
 export { familyOf, figureOf } from './figures.ts';
-export { groupTexts } from './handle-group-texts.ts';
-export { createCallerResolver } from './http/http-caller.ts';
-export { resolveProject } from './http/request-project.ts';
-export { describeRoute, parseBody } from './http/route-schema.ts';
-export { ownerNameOf, tokenHolderOf } from './http/token-holder.ts';
+export { groupTexts } from './group-texts.ts';
+export {
+  createCallerResolver,
+  ownerNameOf,
+  resolveProject,
+  tokenHolderOf,
+} from './http/http-caller.ts';
+export { addRegistrationRoutes } from './http/registration-routes.ts';
+export { describeRoute, listOf, parseBody, parseForm } from './http/route-schema.ts';
 export { httpProblemOf } from './http-problems.ts';
 export { isLive } from './live-enrolment.ts';
-export { type KeystoneOptions, parseKeystoneOptions } from './openstack/keystone-options.ts';
+export { parseKeystoneOptions } from './openstack/keystone-options.ts';
 export { type Credentials, requestToken } from './openstack/log-in.ts';
-export {
-  type DeliveryOutcome,
-  deliveryOutcomeOf,
-  errorTextOf,
-} from './openstack/service-answer.ts';
+export type { DeliveryOutcome } from './openstack/service-answer.ts';
 export { publicServiceUrl } from './openstack/service-catalog.ts';
 export { BridgeOptionsError, keyPath, parseSection, type SectionProblem } from './options.ts';
 export { PlanCatalog } from './plans/plan-catalog.ts';
@@ -105,7 +96,15 @@ export type {
 } from './plans/plan-request.ts';
 export type { PlanStarted } from './plans/plan-rpc.ts';
 export { createPresence } from './presence.ts';
+export {
+  findRegistration,
+  type RegistrationsApi,
+  registrationMethods,
+  registrationOf,
+  requireRegistrationRoom,
+} from './registrations.ts';
 export { sectionProblems } from './section-problems.ts';
+export type { CommandsService } from './services.ts';
 export { bridgeServices } from './services.ts';
 export { SharedNames } from './shared-names.ts';
 export { quoteForShell } from './shell-text.ts';
@@ -119,13 +118,12 @@ export {
   jsonOf,
   limitOf,
 } from './transports/heat-requests.ts';
-export type { Ask, ResultDelivery, ResultSignal, ServiceUrls } from './transports/transport.ts';
+export type { Ask, ResultDelivery } from './transports/transport.ts';
 export {
   deliverResult,
   maxResultBytes,
   parseResultDestination,
   type ResultDestination,
-  type ResultTransport,
   secretsOf,
 } from './transports/transports.ts';
 export { messagesOf, zaqarClientId } from './transports/zaqar-delivery.ts';

@@ -1,9 +1,25 @@
 /** Services that extensions of the bridge provide to each other. */
 
 import { defineService, type ServiceKey } from '#master';
-import type { CommandsService } from './commands/commands-service.ts';
+import type { EntriesOf } from './catalog/entry-kind.ts';
+import type { CommandApi } from './commands/command-api.ts';
+import type { Catalog } from './commands/command-catalog.ts';
+import type { CommandRunner } from './commands/command-runner.ts';
 import type { EnrolmentModule } from './enroll/open-enrolment.ts';
+import type { PlanApi } from './plans/plan-api.ts';
 import type { SignalsModule } from './signals/open-signals.ts';
+
+/** What other extensions of the bridge use of commands and plans. */
+export interface CommandsService {
+  readonly api: CommandApi;
+  readonly plans: PlanApi;
+  readonly catalog: Catalog;
+  readonly runner: CommandRunner;
+  /** Returns the entries of the catalog files that another extension reads. */
+  readonly entriesOf: EntriesOf;
+  /** Creates a runner of commands that are not in the catalog. */
+  createRunner(catalog: Catalog): CommandRunner;
+}
 
 export const bridgeServices: {
   /** Commands and plans. */

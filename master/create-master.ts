@@ -23,7 +23,6 @@ import {
   coreMethods,
   decorate,
   Extensions,
-  type MasterServices,
   masterServices,
   type ServiceKey,
   Services,
@@ -104,15 +103,22 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   const keys = audited(rpcTable.keys, auth.api, audit);
   const extensions = new Extensions(parts.extensions ?? []);
   const { collection } = extensions;
-  const instead = () => collection.insteadOf;
-  const tables = collection;
-  const functions = createFunctions({ config, context, audit, events, jobs, tables, instead });
+  const functions = createFunctions({ config, context, audit, events, jobs, tables: collection });
   const services = new Services();
-  provideCore(services, {
-    ...{ config, context, auth, audit, events, jobs, users, keys, limits, functions },
-    contributions: collection,
-    tokenHolders: { hold: (token) => users.holdToken(token) },
-  });
+  const provide = <T extends object>(key: ServiceKey<T>, service: T): void =>
+    services.provide(key, service, master);
+  provide(masterServices.config, config);
+  provide(masterServices.context, context);
+  provide(masterServices.auth, auth);
+  provide(masterServices.audit, audit);
+  provide(masterServices.events, events);
+  provide(masterServices.jobs, jobs);
+  provide(masterServices.users, users);
+  provide(masterServices.keys, keys);
+  provide(masterServices.limits, limits);
+  provide(masterServices.functions, functions);
+  provide(masterServices.contributions, collection);
+  provide(masterServices.tokenHolders, { hold: users.holdToken });
   await extensions.open({ config, context, auth, audit, events, jobs, users, services });
 
   const signIn = createSignIn({ config, context, auth, events, jobs, advice: extensions.advice });
@@ -178,7 +184,7 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   const gate = context.cluster?.calls;
   const core = coreMethods((key) => services.find(key, master));
   const methods = new Map([...core, ...collection.methods]);
-  const rpc = new RpcServer(api, log, methods, fixed.maxEventSize, gate);
+  const rpc = new RpcServer({ api, log, methods, calls: gate }, fixed.maxEventSize);
   await closers.add(rpc, (it) => it.close()).listen(fixed.socket);
   closers.add(closing, (it) => {
     // Before the connections end: nobody can tell afterwards.
@@ -220,29 +226,6 @@ const noCluster: ClusterApi = {
 
 /** The user of services in messages about conflicts. */
 const master = 'the master';
-
-/** The master's own modules, by the names of their keys. */
-type CoreServices = {
-  readonly [K in Exclude<
-    keyof MasterServices,
-    'fileEnvironments' | 'pillar' | 'reactions'
-  >]: MasterServices[K] extends ServiceKey<infer T> ? T : never;
-};
-
-function provideCore(services: Services, core: CoreServices): void {
-  services.provide(masterServices.config, core.config, master);
-  services.provide(masterServices.context, core.context, master);
-  services.provide(masterServices.auth, core.auth, master);
-  services.provide(masterServices.audit, core.audit, master);
-  services.provide(masterServices.events, core.events, master);
-  services.provide(masterServices.jobs, core.jobs, master);
-  services.provide(masterServices.users, core.users, master);
-  services.provide(masterServices.keys, core.keys, master);
-  services.provide(masterServices.limits, core.limits, master);
-  services.provide(masterServices.functions, core.functions, master);
-  services.provide(masterServices.contributions, core.contributions, master);
-  services.provide(masterServices.tokenHolders, core.tokenHolders, master);
-}
 
 /** Answers where no extension serves an interface. */
 async function leftOut(): Promise<never> {

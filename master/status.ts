@@ -1,6 +1,5 @@
 /** What a master tells of itself: `status`, and what it measures. */
 
-import type { LiveConfig } from '#config';
 import type { BoundPorts, MasterTransport } from '#minion-protocol';
 import {
   type InProcessApi,
@@ -12,7 +11,7 @@ import {
 } from './api/index.ts';
 import type { Audit } from './audit/index.ts';
 import type { Auth } from './auth/index.ts';
-import type { MasterContext } from './context/index.ts';
+import type { MasterContext, ModuleDeps } from './context/index.ts';
 import type { Events } from './events/index.ts';
 import type { Jobs } from './jobs/index.ts';
 import { metricFamilies } from './metrics/index.ts';
@@ -24,9 +23,7 @@ export interface BoundTransport extends BoundPorts {
   readonly transport: string;
 }
 
-export interface StatusDeps {
-  readonly config: LiveConfig;
-  readonly context: MasterContext;
+export interface StatusDeps extends ModuleDeps {
   readonly auth: Auth;
   readonly audit: Audit;
   readonly transports: readonly MasterTransport[];

@@ -2,8 +2,8 @@
 
 import {
   BridgeError,
+  type Catalog,
   type CommandDefinition,
-  type CompiledCommand,
   isPlainMap,
   type Parameters,
   states,
@@ -26,7 +26,7 @@ export function labelsOf(parameters: Parameters): Readonly<Record<string, string
 /** @param definition - its name, and how it is called */
 export function createStatesCommand(
   definition: Pick<CommandDefinition, 'description' | 'name' | 'timeoutSeconds' | 'within'>,
-): CompiledCommand {
+): ReturnType<Catalog['get']> {
   const isCompiled = (given: unknown): given is Parameters =>
     isPlainMap(given) && isPlainMap(given[statesKey]);
   return {

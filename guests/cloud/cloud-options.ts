@@ -2,14 +2,8 @@
 
 import Type from 'typebox';
 import { BridgeOptionsError, parseKeystoneOptions, parseSection } from '#heat-bridge';
-import {
-  type AllowedEndpoint,
-  createDnsResolver,
-  createHttpClient,
-  parseAllowedEndpoints,
-  readEndpoint,
-} from '#runtime';
-import { CloudReader, type CloudReaderOptions } from './cloud-reader.ts';
+import { createDnsResolver, createHttpClient, parseAllowedEndpoints, readEndpoint } from '#runtime';
+import { CloudReader } from './cloud-reader.ts';
 
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 4096 });
@@ -34,20 +28,13 @@ const Section = Type.Object(
 );
 
 /** The cloud that peers are read from. */
-export interface CloudOptions extends Omit<CloudReaderOptions, 'ask'> {
-  readonly endpoints: ReadonlyMap<string, AllowedEndpoint>;
-  readonly timeoutMs: number;
-  readonly intervalMs: number;
-  readonly fullIntervalMs: number;
-  /** File with the secret of notifications. Default: none are taken. */
-  readonly notificationSecret: string | undefined;
-}
+export type CloudOptions = Readonly<ReturnType<typeof parseCloudOptions>>;
 
 /**
  * @param common - the section `bridge: keystone:`
  * @throws BridgeError ERR_BRIDGE_OPTIONS
  */
-export function parseCloudOptions(given: unknown, common: unknown): CloudOptions {
+export function parseCloudOptions(given: unknown, common: unknown) {
   const peers = parseSection('bridge:guests:peers', Section, given);
   const { keystone: own, compute, network, notifications, ...pace } = peers;
   const keystone = own ?? common;
@@ -68,6 +55,7 @@ export function parseCloudOptions(given: unknown, common: unknown): CloudOptions
       timeoutMs: (pace.timeout ?? 30) * 1000,
       intervalMs: (pace.poll_interval ?? 60) * 1000,
       fullIntervalMs: (pace.full_interval ?? 600) * 1000,
+      /** File with the secret of notifications. Default: none are accepted. */
       notificationSecret: notifications?.secret_file,
     };
   } catch (cause) {

@@ -1,8 +1,7 @@
 /** Reads instances and their networks from Nova and Neutron, page by page, with a service's log-in. */
 
-import type { TSchema } from 'typebox';
-import Type from 'typebox';
-import { type KeystoneOptions, requestToken } from '#heat-bridge';
+import Type, { type Static, type TSchema } from 'typebox';
+import { type parseKeystoneOptions, requestToken } from '#heat-bridge';
 import {
   compileSchema,
   type HttpResult,
@@ -48,7 +47,7 @@ export interface CloudNetworks {
 class CloudError extends Error {}
 
 export interface CloudReaderOptions {
-  readonly keystone: Pick<KeystoneOptions, 'project' | 'url' | 'user'>;
+  readonly keystone: Pick<ReturnType<typeof parseKeystoneOptions>, 'project' | 'url' | 'user'>;
   /** Of the services, without a slash at the end: `https://nova:8774/v2.1`, `https://neutron:9696`. */
   readonly compute: string;
   readonly network: string;
@@ -73,26 +72,7 @@ const routerPortOwners: ReadonlySet<string> = new Set([
 
 const Id = Type.String({ minLength: 1, maxLength: 255 });
 const Name = Type.Optional(Type.Union([Type.String(), Type.Null()]));
-const Links = Type.Optional(
-  Type.Array(Type.Object({ rel: Type.String(), href: Type.String({ maxLength: 8192 }) })),
-);
-
-interface Link {
-  readonly rel: string;
-  readonly href: string;
-}
-
-interface ServerBody {
-  readonly id: string;
-  readonly tenant_id: string;
-  readonly name?: string | null;
-  readonly status?: string;
-  readonly image?: { readonly id: string } | string | null;
-  readonly 'OS-EXT-AZ:availability_zone'?: string | null;
-  readonly 'OS-EXT-SRV-ATTR:hostname'?: string | null;
-  readonly 'OS-EXT-SRV-ATTR:reservation_id'?: string | null;
-  readonly security_groups?: readonly { readonly name: string }[];
-}
+const Link = Type.Object({ rel: Type.String(), href: Type.String({ maxLength: 8192 }) });
 
 const ServerSchema = Type.Object({
   id: Id,
@@ -109,16 +89,6 @@ const ServerSchema = Type.Object({
   security_groups: Type.Optional(Type.Array(Type.Object({ name: Type.String() }))),
 });
 
-interface PortBody {
-  readonly device_id: string;
-  readonly device_owner: string;
-  readonly project_id: string;
-  readonly network_id: string;
-  readonly mac_address: string;
-  readonly security_groups?: readonly string[];
-  readonly fixed_ips: readonly { readonly ip_address: string; readonly subnet_id: string }[];
-}
-
 const PortSchema = Type.Object({
   device_id: Type.String(),
   device_owner: Type.String(),
@@ -129,36 +99,31 @@ const PortSchema = Type.Object({
   fixed_ips: Type.Array(Type.Object({ ip_address: Type.String(), subnet_id: Type.String() })),
 });
 
-interface NamedBody {
-  readonly id: string;
-  readonly name?: string | null;
-  readonly cidr?: string;
-}
-
 const NamedSchema = Type.Object({ id: Id, name: Name, cidr: Type.Optional(Type.String()) });
 
 /** A page of a list: its entries and the links to others. */
-interface PageForm<T> {
+interface PageForm<S extends TSchema> {
   readonly list: string;
+  readonly entry: S;
   readonly check: SchemaCheck<TSchema>;
-  /** Never set: what the entries are. */
-  readonly entry?: T;
 }
 
-function pageForm<T>(list: string, entry: TSchema): PageForm<T> {
-  const fields = { [list]: Type.Array(entry), [`${list}_links`]: Links };
+function pageForm<S extends TSchema>(list: string, entry: S): PageForm<S> {
+  const fields = { [list]: Type.Array(entry), [`${list}_links`]: Type.Optional(Type.Array(Link)) };
   const schema: TSchema = Type.Object(fields);
-  return { list, check: compileSchema(schema) };
+  return { list, entry, check: compileSchema(schema) };
 }
 
-const oneServer = compileSchema(
-  Type.Unsafe<{ readonly server: ServerBody }>(Type.Object({ server: ServerSchema })),
-);
-const servers = pageForm<ServerBody>('servers', ServerSchema);
-const ports = pageForm<PortBody>('ports', PortSchema);
-const networks = pageForm<NamedBody>('networks', NamedSchema);
-const subnets = pageForm<NamedBody>('subnets', NamedSchema);
-const securityGroups = pageForm<NamedBody>('security_groups', NamedSchema);
+type ServerBody = Static<typeof ServerSchema>;
+type PortBody = Static<typeof PortSchema>;
+type NamedBody = Static<typeof NamedSchema>;
+
+const oneServer = compileSchema(Type.Object({ server: ServerSchema }));
+const servers = pageForm('servers', ServerSchema);
+const ports = pageForm('ports', PortSchema);
+const networks = pageForm('networks', NamedSchema);
+const subnets = pageForm('subnets', NamedSchema);
+const securityGroups = pageForm('security_groups', NamedSchema);
 
 /** One account's view of the cloud. */
 export class CloudReader {
@@ -215,7 +180,10 @@ export class CloudReader {
   /** @throws CloudError */
   async networks(): Promise<CloudNetworks> {
     const base = `${this.#options.network}/v2.0`;
-    const read = (form: PageForm<NamedBody>, fields: readonly string[]): Promise<NamedBody[]> => {
+    const read = (
+      form: PageForm<typeof NamedSchema>,
+      fields: readonly string[],
+    ): Promise<NamedBody[]> => {
       const query = new URLSearchParams({ limit: this.#limit });
       for (const field of fields) query.append('fields', field);
       return this.#pages(form, `${base}/${form.list.replace('_', '-')}`, query);
@@ -282,8 +250,12 @@ export class CloudReader {
   }
 
   /** Every page of a list. The host in a link to the next one may be internal to the cloud. */
-  async #pages<T>(form: PageForm<T>, url: string, first: URLSearchParams): Promise<T[]> {
-    const entries: T[] = [];
+  async #pages<S extends TSchema>(
+    form: PageForm<S>,
+    url: string,
+    first: URLSearchParams,
+  ): Promise<Static<S>[]> {
+    const entries: Static<S>[] = [];
     let query = first.toString();
     for (let page = 0; page < maxPages; page += 1) {
       const body = await this.#get(`${url}?${query}`);
@@ -293,8 +265,8 @@ export class CloudReader {
       }
       const read = Object(body) as Readonly<Record<string, unknown>>;
       // One by one: a service without pages answers more entries than a call has arguments.
-      for (const entry of (read[form.list] ?? []) as readonly T[]) entries.push(entry);
-      const links = (read[`${form.list}_links`] ?? []) as readonly Link[];
+      for (const entry of (read[form.list] ?? []) as readonly Static<S>[]) entries.push(entry);
+      const links = (read[`${form.list}_links`] ?? []) as readonly Static<typeof Link>[];
       const next = links.find(({ rel }) => rel === 'next')?.href;
       if (next === undefined) return entries;
       const [, more = ''] = next.split('?');

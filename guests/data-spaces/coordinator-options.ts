@@ -2,9 +2,8 @@
 
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import type { TUnsafe } from 'typebox';
-import Type from 'typebox';
-import { BridgeOptionsError } from '#heat-bridge';
+import Type, { type Static, type TObject } from 'typebox';
+import { BridgeOptionsError, parseSection } from '#heat-bridge';
 import type { ExtensionHost, SharedArea } from '#master';
 import { openSealedKey } from '../sealed-key.ts';
 import { authenticateValues } from './authenticated-coordinator.ts';
@@ -22,6 +21,12 @@ const Root = Type.String({
   description: 'a path such as /saltbridge/data',
 });
 const Seconds = Type.Number({ minimum: 0.1, maximum: 60 });
+/** Files in PEM. */
+const tlsFiles = {
+  ca_file: Type.Optional(File),
+  cert_file: Type.Optional(File),
+  key_file: Type.Optional(File),
+};
 
 const Etcd = Type.Object(
   {
@@ -34,9 +39,7 @@ const Etcd = Type.Object(
       { minItems: 1, maxItems: 16 },
     ),
     prefix: Type.Optional(Root),
-    ca_file: Type.Optional(File),
-    cert_file: Type.Optional(File),
-    key_file: Type.Optional(File),
+    ...tlsFiles,
     username: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
     password_file: Type.Optional(File),
     timeout: Type.Optional(Seconds),
@@ -60,9 +63,7 @@ const Zookeeper = Type.Object(
     path: Type.Optional(Root),
     /** Whether to use TLS; so where one of the files below is named. */
     tls: Type.Optional(Type.Boolean()),
-    ca_file: Type.Optional(File),
-    cert_file: Type.Optional(File),
-    key_file: Type.Optional(File),
+    ...tlsFiles,
     /** One line, `user:password`. */
     credentials_file: Type.Optional(File),
     timeout: Type.Optional(Seconds),
@@ -70,49 +71,23 @@ const Zookeeper = Type.Object(
   strict,
 );
 
-/** Files in PEM. */
-interface TlsFiles {
-  readonly ca_file?: string;
-  readonly cert_file?: string;
-  readonly key_file?: string;
-}
-
-interface EtcdOptions extends TlsFiles {
-  readonly endpoints: readonly string[];
-  readonly prefix?: string;
-  readonly username?: string;
-  readonly password_file?: string;
-  /** Seconds. */
-  readonly timeout?: number;
-}
-
-interface ZookeeperOptions extends TlsFiles {
-  readonly servers: readonly string[];
-  readonly path?: string;
-  readonly tls?: boolean;
-  readonly credentials_file?: string;
-  /** Seconds. */
-  readonly timeout?: number;
-}
+/** One of both, or neither: the store. */
+const CoordinatorSection = Type.Object(
+  { etcd: Type.Optional(Etcd), zookeeper: Type.Optional(Zookeeper) },
+  {
+    ...strict,
+    minProperties: 1,
+    maxProperties: 1,
+    description: 'a map with either etcd or zookeeper',
+  },
+);
 
 /** One of both, or neither: the store. */
-export interface CoordinatorOptions {
-  readonly etcd?: EtcdOptions;
-  readonly zookeeper?: ZookeeperOptions;
-}
+export type CoordinatorOptions = Static<typeof CoordinatorSection>;
 
-/** See {@link CoordinatorOptions}. */
-export const CoordinatorSection: TUnsafe<CoordinatorOptions> = Type.Unsafe<CoordinatorOptions>(
-  Type.Object(
-    { etcd: Type.Optional(Etcd), zookeeper: Type.Optional(Zookeeper) },
-    {
-      ...strict,
-      minProperties: 1,
-      maxProperties: 1,
-      description: 'a map with either etcd or zookeeper',
-    },
-  ),
-);
+type EtcdOptions = Static<typeof Etcd>;
+type ZookeeperOptions = Static<typeof Zookeeper>;
+type TlsFiles = Static<TObject<typeof tlsFiles>>;
 
 const sectionKey = 'saltbridge:bridge:guests:data:coordinator';
 const defaultRoot = '/saltbridge/data';
@@ -120,7 +95,7 @@ const defaultTimeout = 5;
 const keyRow = ['guests', 'values-key'];
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
-export function checkCoordinatorOptions({ etcd, zookeeper }: CoordinatorOptions): void {
+function checkCoordinatorOptions({ etcd, zookeeper }: CoordinatorOptions): void {
   if (etcd !== undefined) checkEtcd(etcd);
   if (zookeeper === undefined) return;
   checkTls('zookeeper', zookeeper);
@@ -258,4 +233,28 @@ async function readLine(file: string): Promise<string> {
   const line = (await readFile(file, 'utf8')).trim();
   if (line === '') throw new Error(`${file}: expected a line of text`);
   return line;
+}
+
+const Section = Type.Object(
+  {
+    bytes_per_stack: Type.Optional(Type.Integer({ minimum: 1024, maximum: 2 ** 40 })),
+    keys_per_stack: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
+    coordinator: Type.Optional(CoordinatorSection),
+  },
+  { additionalProperties: false },
+);
+
+/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+export function parseDataOptions(given: unknown) {
+  const data = parseSection('bridge:guests:data', Section, given ?? {});
+  const { coordinator = {} } = data;
+  checkCoordinatorOptions(coordinator);
+  return {
+    /** Bytes of the values of one data space. */
+    bytesPerStack: data.bytes_per_stack ?? 67_108_864,
+    /** Number of values that one data space may have. */
+    keysPerStack: data.keys_per_stack ?? 10_000,
+    /** Service that stores the values. Default: the store. */
+    coordinator,
+  };
 }

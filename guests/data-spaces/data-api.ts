@@ -1,8 +1,7 @@
 /** Interfaces to data spaces: for programs, at the local socket, with audit records. */
 
-import Type from 'typebox';
-import { extensionMethod, type RpcTable } from '#master';
-import type { StackOwner } from '../deployments/stacks-api.ts';
+import { type RegistrationsApi, registrationMethods } from '#heat-bridge';
+import type { RpcTable } from '#master';
 import {
   type DataSpaceInfo,
   type DataSpaceRegistration,
@@ -29,23 +28,8 @@ export interface DataSpaceDetails extends DataSpaceInfo {
   readonly values: readonly DataKeyInfo[];
 }
 
-/** Values that the minions of a stack write for each other. */
-export interface DataApi {
-  /**
-   * Registers a data space; durable when it resolves.
-   * @throws BridgeError ERR_DATA_FORM, ERR_DATA_QUOTA, ERR_DATA_LIMIT, ERR_DATA_EXISTS (unless it
-   * `replaces` one of this owner)
-   */
-  add(
-    registration: DataSpaceRegistration,
-    options?: StackOwner & { readonly replaces?: boolean },
-  ): Promise<DataSpaceInfo>;
-  list(selection?: StackOwner): Promise<readonly DataSpaceInfo[]>;
-  /** @throws BridgeError ERR_DATA_UNKNOWN */
-  show(name: string, of?: StackOwner): Promise<DataSpaceDetails>;
-  /** Forgets a data space and its values. @throws BridgeError ERR_DATA_UNKNOWN */
-  remove(name: string, of?: StackOwner): Promise<DataSpaceInfo>;
-}
+/** Data spaces: values that the minions of a stack write for each other. */
+export type DataApi = RegistrationsApi<DataSpaceRegistration, DataSpaceInfo, DataSpaceDetails>;
 
 export interface DataApiDeps {
   readonly spaces: DataSpaces;
@@ -80,58 +64,13 @@ export function createDataApi({ spaces, values, keysPerStack }: DataApiDeps): Da
   };
 }
 
-const strict = { additionalProperties: false };
-const Text = Type.String({ minLength: 1, maxLength: 256 });
-const ownerField = { owner: Type.Optional(Text) };
-const Which = Type.Object({ name: Text, ...ownerField }, strict);
-/** `data.add` looks at it more closely. */
-const Registration = Type.Unsafe<DataSpaceRegistration>(Type.Object({ name: Text }));
-
-function minionsOf({ roles }: DataSpaceInfo): readonly string[] {
-  return Object.values(roles).flat();
-}
-
 /** The methods, called at the local socket as `bridge.data.add` and so on. */
 export function dataMethods(data: DataApi): RpcTable {
   return {
-    data: {
-      add: extensionMethod({
-        parameters: Type.Object(
-          { registration: Registration, replaces: Type.Optional(Type.Boolean()), ...ownerField },
-          strict,
-        ),
-        args: (
-          registration: DataSpaceRegistration,
-          options?: StackOwner & { readonly replaces?: boolean },
-        ) => ({ registration, ...options }),
-        call: (_api, { registration, ...options }) => data.add(registration, options),
-        audit: {
-          action: 'data.add',
-          done: ({ registration: { name } }, space) => ({
-            what: String(name),
-            on: minionsOf(space),
-          }),
-          failed: ({ registration: { name } }) => ({ what: String(name) }),
-        },
-      }),
-      list: extensionMethod({
-        parameters: Type.Object(ownerField, strict),
-        call: (_api, p) => data.list(p),
-      }),
-      show: extensionMethod({
-        parameters: Which,
-        call: (_api, { name, ...of }) => data.show(name, of),
-      }),
-      remove: extensionMethod({
-        parameters: Which,
-        args: (name: string, of?: StackOwner) => ({ name, ...of }),
-        call: (_api, { name, ...of }) => data.remove(name, of),
-        audit: {
-          action: 'data.remove',
-          done: ({ name }, space) => ({ what: name, on: minionsOf(space) }),
-          failed: ({ name }) => ({ what: name }),
-        },
-      }),
-    },
+    data: registrationMethods(data, {
+      subject: 'data',
+      key: 'name',
+      detailsOf: ({ roles }) => ({ on: Object.values(roles).flat() }),
+    }),
   };
 }

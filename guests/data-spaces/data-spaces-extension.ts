@@ -1,14 +1,10 @@
 /** Data spaces and peers as an extension of the bridge. */
 
 import {
-  type BridgeContext,
-  type BridgeContribution,
   type BridgeExtensionModule,
   bridgeServices,
-  type CheckContext,
   createPresence,
   figureOf,
-  type SectionProblem,
   sectionProblems,
 } from '#heat-bridge';
 import { audited, type ExtensionHost, type MetricFamily } from '#master';
@@ -22,9 +18,8 @@ import { type AddressOf, PeerDirectory } from '../peers/peers.ts';
 import { readSecretFile } from '../secret-file.ts';
 import { guestServices } from '../services.ts';
 import type { Coordinator } from './coordinator.ts';
-import { openCoordinator } from './coordinator-options.ts';
+import { openCoordinator, parseDataOptions } from './coordinator-options.ts';
 import { createDataApi, dataMethods } from './data-api.ts';
-import { parseDataOptions } from './data-options.ts';
 import { addDataRoutes } from './data-routes.ts';
 import { DataSpaces } from './data-spaces.ts';
 import { DataValues } from './data-values.ts';
@@ -38,10 +33,7 @@ import { GuestTokens } from './guest-tokens.ts';
 import { redactReturn } from './secret-returns.ts';
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
-async function openDataSpaces(
-  host: ExtensionHost,
-  { sections, names }: BridgeContext,
-): Promise<BridgeContribution> {
+const openDataSpaces: BridgeExtensionModule['open'] = async (host, { sections, names }) => {
   const { data, peers: cloudSection } = parseGuestsSection(sections.guests, names);
   const { bytesPerStack, keysPerStack, coordinator: coordinatorOptions } = parseDataOptions(data);
   const cloud =
@@ -115,7 +107,7 @@ async function openDataSpaces(
       await coordinator.close();
     },
   };
-}
+};
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
 async function readNotificationSecret(
@@ -172,7 +164,7 @@ async function describeMinion(
   return isThere === true ? 'it is connected' : 'it does not answer';
 }
 
-function checkDataSpaces({ sections, names }: CheckContext): readonly SectionProblem[] {
+const checkDataSpaces: BridgeExtensionModule['check'] = ({ sections, names }) => {
   const { data, peers } = partsOfGuests(sections.guests);
   return [
     ...sectionProblems('bridge:guests', sections.guests, (it) => parseGuestsSection(it, names)),
@@ -183,7 +175,7 @@ function checkDataSpaces({ sections, names }: CheckContext): readonly SectionPro
       (it) => it && parseCloudOptions(it, sections.keystone),
     ),
   ];
-}
+};
 
 export const dataSpacesExtension: BridgeExtensionModule = {
   check: checkDataSpaces,

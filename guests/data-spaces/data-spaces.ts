@@ -1,42 +1,50 @@
 /** Data spaces: registered roles of stacks, and the minions that have them. */
 
 import { randomUUID } from 'node:crypto';
-import type { TSchema } from 'typebox';
-import Type from 'typebox';
-import { BridgeError, SharedNames } from '#heat-bridge';
+import Type, { type Static } from 'typebox';
+import {
+  BridgeError,
+  findRegistration,
+  parseForm,
+  registrationOf,
+  requireRegistrationRoom,
+  SharedNames,
+} from '#heat-bridge';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import { Budget, type BudgetLimits, compileSchema, KeyedMutex } from '#runtime';
-import { defineRow, fromJson, jsonField } from '#store';
+import { defineRow, fromJson, jsonField, Texts } from '#store';
 import { EndedSpaces } from './ended-spaces.ts';
-import { findRoleProblems, type Role, roleFields, roleNameSchema, writtenKeys } from './roles.ts';
+import { findRoleProblems, roleFields, roleNameSchema, writtenKeys } from './roles.ts';
 
 const strict = { additionalProperties: false };
 const Name = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$' });
 const MinionId = Type.String({ minLength: 1, maxLength: 253 });
 
-const SpaceRoleSchema: TSchema = Type.Object(
+/** Registration of a data space. */
+export const DataSpaceSchema = Type.Object(
   {
-    ...roleFields,
-    minions: Type.Array(MinionId, { maxItems: 10_000, uniqueItems: true }),
+    /** Name of the space; unique to its owner. */
+    name: Name,
+    /** Roles of a stack with their minions; one that writes has one minion. */
+    roles: Type.Record(
+      roleNameSchema,
+      Type.Object(
+        {
+          ...roleFields,
+          minions: Type.Unsafe<readonly string[]>(
+            Type.Array(MinionId, { maxItems: 10_000, uniqueItems: true }),
+          ),
+        },
+        strict,
+      ),
+      strict,
+    ),
   },
   strict,
 );
 
-/** See {@link DataSpaceRegistration}. */
-export const DataSpaceSchema: TSchema = Type.Object(
-  { name: Name, roles: Type.Record(roleNameSchema, SpaceRoleSchema, strict) },
-  strict,
-);
-
-/** A role of a stack with its minions; one that writes has one minion. */
-type SpaceRole = Role & { readonly minions: readonly string[] };
-
-/** What a data space is registered with. */
-export interface DataSpaceRegistration {
-  /** Names the space; unique to its owner. */
-  readonly name: string;
-  readonly roles: Readonly<Record<string, SpaceRole>>;
-}
+/** Registration of a data space; {@link DataSpaceSchema} documents its fields. */
+export type DataSpaceRegistration = Readonly<Static<typeof DataSpaceSchema>>;
 
 /** A registered data space. */
 export interface DataSpace extends DataSpaceRegistration {
@@ -68,27 +76,27 @@ export interface Membership {
   readonly role: string;
 }
 
-/** A data space as anybody may see it. */
-export interface DataSpaceInfo {
-  readonly name: string;
-  readonly id: string;
-  readonly owner?: string;
-  readonly roles: Readonly<Record<string, readonly string[]>>;
-  readonly keys: number;
-  readonly registeredAt: number;
-}
+/** A data space, without its values. */
+export const SpaceInfoSchema = Type.Object({
+  name: Type.String(),
+  id: Type.String(),
+  owner: Type.Optional(Type.String()),
+  /** Minions by role. */
+  roles: Type.Record(Type.String(), Texts),
+  /** Number of values that are declared. */
+  keys: Type.Integer(),
+  /** Milliseconds since 1970. */
+  registeredAt: Type.Integer(),
+});
 
-const isRegistration = compileSchema(Type.Unsafe<DataSpaceRegistration>(DataSpaceSchema));
+/** A data space, without its values. */
+export type DataSpaceInfo = Readonly<Static<typeof SpaceInfoSchema>>;
+
+const isRegistration = compileSchema(DataSpaceSchema);
 
 /** Reads a registration. @throws BridgeError ERR_DATA_FORM, ERR_DATA_QUOTA */
 export function parseDataSpace(given: unknown, keysPerStack: number): DataSpaceRegistration {
-  const [first] = isRegistration.Errors(given);
-  if (first !== undefined) {
-    const field = first.instancePath.slice(1).replaceAll('/', '.') || 'registration';
-    const problem = first.keyword === 'boolean' ? 'there is no such field' : first.message;
-    throw formError(`${field}: ${problem}`);
-  }
-  const registration = isRegistration.Parse(given);
+  const registration = parseForm(isRegistration, given, 'ERR_DATA_FORM', 'registration');
   const { roles } = registration;
   const [problem] = findRoleProblems(roles);
   if (problem !== undefined) throw formError(problem.text);
@@ -116,13 +124,12 @@ export function minionsOfSpace({ roles }: Pick<DataSpaceRegistration, 'roles'>):
   return Object.values(roles).flatMap(({ minions }) => minions);
 }
 
-/** Spaces, and those of one owner. */
-const maxSpaces = 10_000;
-const maxSpacesPerOwner = 1_000;
 const maxRegistrationBytes = 4_194_304;
 /** Bytes of registrations, all of which are in memory. */
 const registrationBytes: BudgetLimits = { total: 268_435_456, perOwner: 67_108_864 };
 const prefix = ['guests', 'spaces'];
+const limits = { code: 'ERR_DATA_LIMIT', kind: 'data space' } as const;
+const unknown = { code: 'ERR_DATA_UNKNOWN', kind: 'data space' } as const;
 
 export interface DataSpacesOptions {
   readonly state: SharedArea;
@@ -193,7 +200,7 @@ export class DataSpaces {
     replaces: boolean,
   ): Promise<DataSpace> {
     return this.#decide(async (steps) => {
-      const before = this.#named(registration.name, owner);
+      const before = registrationOf(this.all, { name: registration.name, owner });
       if (before !== undefined && !replaces) {
         throw new BridgeError(
           'ERR_DATA_EXISTS',
@@ -206,7 +213,7 @@ export class DataSpaces {
           throw new BridgeError('ERR_DATA_EXISTS', `${minion} is in another data space`);
         }
       }
-      if (before === undefined) this.#requireRoom(owner);
+      if (before === undefined) requireRegistrationRoom(this.all, owner, limits);
       const id = before?.id ?? randomUUID();
       const space = { ...registration, id, owner, registeredAt: this.#options.now() };
       await this.#write(space, steps);
@@ -249,18 +256,7 @@ export class DataSpaces {
    * @throws BridgeError ERR_DATA_UNKNOWN
    */
   find(name: string, owner: string | undefined): DataSpace {
-    const own = this.#named(name, owner);
-    if (own !== undefined) return own;
-    const all = owner === undefined ? this.all.filter((it) => it.name === name) : [];
-    const [space, another] = all;
-    if (space !== undefined && another === undefined) return space;
-    const several = another === undefined ? '' : '; several owners have one: name the owner';
-    const text = `no data space ${JSON.stringify(name.slice(0, 64))}${several}`;
-    throw new BridgeError('ERR_DATA_UNKNOWN', text);
-  }
-
-  #named(name: string, owner: string | undefined): DataSpace | undefined {
-    return this.all.find((it) => it.name === name && it.owner === owner);
+    return findRegistration(this.all, { name, owner }, unknown);
   }
 
   async #write(space: DataSpace, steps: readonly StateOperation[]): Promise<void> {
@@ -332,13 +328,6 @@ export class DataSpaces {
     for (const minion of known === undefined ? [] : minionsOfSpace(known)) {
       this.#members.delete(minion);
     }
-  }
-
-  #requireRoom(owner: string | undefined): void {
-    const own = this.all.filter((it) => it.owner === owner).length;
-    if (this.#spaces.size < maxSpaces && own < maxSpacesPerOwner) return;
-    const text = `at most ${maxSpacesPerOwner} data spaces of an owner and ${maxSpaces} in all`;
-    throw new BridgeError('ERR_DATA_LIMIT', text);
   }
 }
 

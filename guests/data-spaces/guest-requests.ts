@@ -4,7 +4,7 @@
  */
 
 import Type from 'typebox';
-import { BridgeError, httpProblemOf } from '#heat-bridge';
+import { BridgeError, httpProblemOf, parseForm } from '#heat-bridge';
 import type { ExtensionHost, OpenExtension } from '#master';
 import type { WireMap } from '#minion-protocol';
 import { compileSchema } from '#runtime';
@@ -59,13 +59,13 @@ export class GuestRequests {
 
   /** @throws BridgeError ERR_DATA_FORM, ERR_ENROLL_UNKNOWN */
   async peers(minion: string, given: object = {}): Promise<PeerList> {
-    const { together = false } = parse(isPeers, given);
+    const { together = false } = parseForm(isPeers, given, 'ERR_DATA_FORM', 'the request');
     return this.#peers.of(minion, await this.#addresses(), together);
   }
 
   /** @throws BridgeError; see {@link DataValues.read} */
   async get(minion: string, given: object, isPrivate: boolean): Promise<DataValue> {
-    const { key, wait = 0, after } = parse(isGet, given);
+    const { key, wait = 0, after } = parseForm(isGet, given, 'ERR_DATA_FORM', 'the request');
     const request: ReadRequest = {
       key,
       waitMs: Math.min(wait, maxWaitSeconds) * 1000,
@@ -76,7 +76,7 @@ export class GuestRequests {
 
   /** @throws BridgeError; see {@link DataValues.write} */
   async put(minion: string, given: object): Promise<DataReceipt> {
-    const { key, value } = parse(isPut, given);
+    const { key, value } = parseForm(isPut, given, 'ERR_DATA_FORM', 'the request');
     const receipt = await this.#values.write(minion, key, value);
     this.#host.audit.append({
       who: { kind: 'minion', name: minion },
@@ -130,17 +130,4 @@ export function peersAsWire(list: PeerList): WireMap {
 function keywordsOf({ arg, kwarg }: MinionRunnerCall): object {
   if (arg.length === 0) return kwarg;
   throw new BridgeError('ERR_DATA_FORM', 'expected keywords, such as key, and no other arguments');
-}
-
-interface CompiledForm<T> {
-  Errors(value: unknown): readonly { readonly instancePath: string; readonly message: string }[];
-  Parse(value: unknown): T;
-}
-
-/** @throws BridgeError ERR_DATA_FORM, without a value */
-function parse<T>(form: CompiledForm<T>, given: object): T {
-  const [first] = form.Errors(given);
-  if (first === undefined) return form.Parse(given);
-  const field = first.instancePath.slice(1) || 'the request';
-  throw new BridgeError('ERR_DATA_FORM', `${field}: ${first.message}`);
 }

@@ -5,6 +5,7 @@ import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { describeRoute } from '#heat-bridge';
 import { AuthorizationError } from '#master';
+import { PeersSchema } from '../peers/peers.ts';
 import { textOf } from '../request-body.ts';
 import type { GuestIdentifier } from './guest-identifier.ts';
 import { type GuestRequests, guestRunners } from './guest-requests.ts';
@@ -12,32 +13,6 @@ import type { Guest } from './guest-tokens.ts';
 
 const textTypes = ['text/plain'];
 const text: TSchema = Type.String();
-const PeersSchema = Type.Object({
-  project_id: text,
-  self: Type.Optional(text),
-  truncated: Type.Optional(Type.Literal(true)),
-  peers: Type.Array(
-    Type.Object({
-      id: Type.Optional(text),
-      minion: Type.Optional(text),
-      name: Type.Optional(text),
-      address: Type.Optional(text),
-      availability_zone: Type.Optional(text),
-      reservation_id: Type.Optional(text),
-      security_groups: Type.Array(Type.Object({ id: Type.Optional(text), name: text })),
-      networks: Type.Array(
-        Type.Object({
-          id: text,
-          label: text,
-          mac: text,
-          addresses: Type.Array(
-            Type.Object({ address: text, version: Type.Integer(), cidr: Type.Optional(text) }),
-          ),
-        }),
-      ),
-    }),
-  ),
-});
 const receiptSchema = Type.Object({ key: text, version: Type.Integer() });
 
 /** Of each route, what it is. */

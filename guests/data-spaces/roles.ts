@@ -3,62 +3,54 @@
  * registered with them.
  */
 
-import type { TSchema } from 'typebox';
-import Type from 'typebox';
+import Type, { type Static, type TObject } from 'typebox';
 
 const strict = { additionalProperties: false };
 
-/** A value that the guest of a role writes. */
-export interface RoleWrite {
-  /** What the role's own software calls it. Default: its name. */
-  readonly attribute?: string;
-  /** Whether it is kept sealed, and given in private alone. Default false. */
-  readonly secret?: boolean;
-  /** Whether it may be written again. Default: once. */
-  readonly versioned?: boolean;
-  /** Values that the role reads before it writes this one. Default: all that it reads. */
-  readonly needs?: readonly string[];
-}
-
-/** What the guests of a role read and write. */
-export interface Role {
-  /** Attribute of the role's own software → `role/name` of the value. */
-  readonly reads?: Readonly<Record<string, string>>;
-  /** By their names: value `<role>/<name>`. */
-  readonly writes?: Readonly<Record<string, RoleWrite>>;
-}
-
-export type Roles = Readonly<Record<string, Role>>;
-
-export const roleNameSchema: TSchema = Type.String({
+export const roleNameSchema = Type.String({
   pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$',
 });
 const Attribute = Type.String({ pattern: '^[^\\p{C}]{1,255}$' });
 /** `role/name`. */
 const ValueKey = Type.String({ maxLength: 193 });
 
-/** Fields of a value that a guest writes. */
-const writeFields: Readonly<Record<keyof RoleWrite, TSchema>> = {
+/** Fields of a value that the guest of a role writes. */
+const writeFields = {
+  /** Name of the value in the role's own software. Default: its name. */
   attribute: Type.Optional(Attribute),
+  /** Whether it is stored sealed, and given in private alone. Default false. */
   secret: Type.Optional(Type.Boolean()),
+  /** Whether it may be written again. Default: once. */
   versioned: Type.Optional(Type.Boolean()),
-  needs: Type.Optional(Type.Array(ValueKey, { maxItems: 1000 })),
+  /** Values that the role reads before it writes this one. Default: all that it reads. */
+  needs: Type.Optional(Type.Unsafe<readonly string[]>(Type.Array(ValueKey, { maxItems: 1000 }))),
 };
 
-/** Schema of a value that is written, with more fields. */
-export function writeSchema(more: Readonly<Record<string, TSchema>> = {}): TSchema {
-  return Type.Object({ ...writeFields, ...more }, strict);
-}
+/** A value that the guest of a role writes. */
+export type RoleWrite = Readonly<Static<TObject<typeof writeFields>>>;
 
-const valueNameSchema: TSchema = Type.String({
+/** Schema of a value that is written in a template: with `value`, an expression, it is Heat's. */
+export const TemplateWriteSchema = Type.Object(
+  { ...writeFields, value: Type.Optional(Type.Unknown()) },
+  strict,
+);
+
+const valueNameSchema = Type.String({
   pattern: '^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$',
 });
 
-/** Fields of a role. */
-export const roleFields: Readonly<Record<keyof Role, TSchema>> = {
+/** Fields of a role: what its guests read and write. */
+export const roleFields = {
+  /** Attribute of the role's own software → `role/name` of the value. */
   reads: Type.Optional(Type.Record(Attribute, ValueKey, strict)),
-  writes: Type.Optional(Type.Record(valueNameSchema, writeSchema(), strict)),
+  /** By their names: value `<role>/<name>`. */
+  writes: Type.Optional(Type.Record(valueNameSchema, Type.Object(writeFields, strict), strict)),
 };
+
+/** What the guests of a role read and write. */
+export type Role = Readonly<Static<TObject<typeof roleFields>>>;
+
+export type Roles = Readonly<Record<string, Role>>;
 
 /** Roles and values, each as a chain names it, from one that is awaited to the one that awaits it. */
 export interface RoleProblem {

@@ -10,8 +10,6 @@ import {
   Catalog,
   type CatalogEntryKind,
   type CommandDefinition,
-  type CompiledCommand,
-  type CompiledParameters,
   catalogError,
   checkCatalogEntry,
   compileParameters,
@@ -106,7 +104,7 @@ const inputForm = /^(?!__)[A-Za-z_][A-Za-z0-9_-]*$/;
 
 interface CompiledCode {
   readonly definition: CodeDefinition;
-  readonly inputs: CompiledParameters;
+  readonly inputs: ReturnType<typeof compileParameters>;
 }
 
 /** Code that may run. */
@@ -241,7 +239,7 @@ function statesCommandOf({
   description,
   within,
   timeout = 600,
-}: CodeDefinition): CompiledCommand {
+}: CodeDefinition): ReturnType<Catalog['get']> {
   return createStatesCommand({
     name,
     description,

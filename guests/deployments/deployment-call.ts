@@ -1,6 +1,6 @@
 /** What a deployment runs: a command of the catalog, or nothing that the catalog does not permit. */
 
-import type { Catalog, CompiledCommand } from '#heat-bridge';
+import type { Catalog } from '#heat-bridge';
 import type { CodeCatalog } from './code-catalog.ts';
 import { configKindOf, deploymentGroups, isCodeGroup } from './deployment-groups.ts';
 import { type Deployment, declaredFacts } from './metadata.ts';
@@ -61,7 +61,7 @@ function resolveState(deployment: Deployment, { commands, code }: CallCatalogs):
 }
 
 /** Passes the inputs, and the facts of Heat that the command has parameters for. */
-function callOf({ definition }: CompiledCommand, deployment: Deployment): ResolvedCall {
+function callOf({ definition }: ReturnType<Catalog['get']>, deployment: Deployment): ResolvedCall {
   const { properties = {} } = definition.parameters ?? {};
   const known = Object.keys(properties as object);
   const params = { ...deployment.inputs, ...declaredFacts(deployment, known) };

@@ -6,7 +6,7 @@ import {
   BridgeError,
   type BridgeErrorCode,
   type CommandHandle,
-  type CommandRunner,
+  type CommandsService,
 } from '#heat-bridge';
 import type { ExtensionHost } from '#master';
 import { Semaphore } from '#runtime';
@@ -17,7 +17,7 @@ import type { DeploymentCall } from './resolved-call.ts';
 export interface DeploymentRunsDeps {
   readonly host: Pick<ExtensionHost, 'closing' | 'logger' | 'now'>;
   /** Commands of the catalog, and entries of its `deployments:`. */
-  readonly runners: Readonly<Record<'code' | 'command', Pick<CommandRunner, 'run'>>>;
+  readonly runners: Readonly<Record<'code' | 'command', Pick<CommandsService['runner'], 'run'>>>;
   readonly records: Pick<DeploymentRecords, 'storedPartsOf'>;
   readonly maxRunning: number;
 }

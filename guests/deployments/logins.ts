@@ -1,12 +1,15 @@
 /** Tokens of Keystone's, each for one registered stack alone. */
 
 import { hash } from 'node:crypto';
-import { type Ask, publicServiceUrl, requestToken, type ServiceUrls } from '#heat-bridge';
+import { type Ask, publicServiceUrl, requestToken } from '#heat-bridge';
 import type { HttpResult, KeystoneCredentials, OutgoingRequest } from '#runtime';
 import type { OwnerLogin, ServerLogin } from './stacks.ts';
 
 /** A token, and the addresses of the services that take it. */
-export interface ServiceSession extends ServiceUrls {
+export interface ServiceSession {
+  /** Address of heat-api, with the project; `undefined` if the catalog lacks it. */
+  readonly heat: string | undefined;
+  readonly zaqar: string | undefined;
   readonly token: string;
 }
 

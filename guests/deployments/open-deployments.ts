@@ -3,14 +3,13 @@
 import type { Subject } from '#acl';
 import {
   type Ask,
-  type BridgeContribution,
   type CommandsService,
   type DeliveryOutcome,
-  type KnownEnrolments,
+  type EnrolmentModule,
   type SignalsModule,
   secretsOf,
 } from '#heat-bridge';
-import { type AuditRequester, audited, type ExtensionHost } from '#master';
+import { type AuditRequester, audited, type ExtensionHost, type OpenExtension } from '#master';
 import { CodeCatalog, type CodeDefinition } from './code-catalog.ts';
 import { resolveCall } from './deployment-call.ts';
 import { DeploymentMeter } from './deployment-meter.ts';
@@ -45,7 +44,7 @@ export interface DeploymentsDeps {
   readonly code: readonly CodeDefinition[];
   readonly commands: Pick<CommandsService, 'catalog' | 'createRunner' | 'runner'>;
   /** Enrolments of machines, if the bridge enrols any. */
-  readonly enrolments: Pick<KnownEnrolments, 'liveOfInstance'> | undefined;
+  readonly enrolments: Pick<EnrolmentModule['enrolments'], 'liveOfInstance'> | undefined;
   readonly signals: Pick<
     SignalsModule,
     'ask' | 'handleFor' | 'intake' | 'isListed' | 'ofStacks' | 'unclaimedOf'
@@ -54,7 +53,7 @@ export interface DeploymentsDeps {
 
 /** Heat's agent for minions. */
 export interface DeploymentsModule
-  extends Required<Pick<BridgeContribution, 'close' | 'metrics' | 'rpc' | 'start'>> {
+  extends Required<Pick<OpenExtension, 'close' | 'metrics' | 'rpc' | 'start'>> {
   readonly api: StacksApi;
   /** The same interface for somebody else, whose rules hold for what is registered. */
   as(requester: AuditRequester, subject: Subject): StacksApi;

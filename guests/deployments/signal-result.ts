@@ -1,12 +1,6 @@
 /** Sends the result of a deployment to Heat, with the login of the stack where the transport needs it. */
 
-import {
-  type Ask,
-  type DeliveryOutcome,
-  deliverResult,
-  type ResultDelivery,
-  type ResultSignal,
-} from '#heat-bridge';
+import { type Ask, type DeliveryOutcome, deliverResult, type ResultDelivery } from '#heat-bridge';
 import type { StackLogins } from './logins.ts';
 import type { Deployment } from './metadata.ts';
 import type { OwnerLogin } from './stacks.ts';
@@ -29,7 +23,7 @@ export interface ResultDeliveryDeps {
   readonly signalHandle: (
     minion: string,
     alias: string,
-    signal: ResultSignal,
+    signal: Parameters<ResultDelivery<unknown>['signalHandle']>[1],
   ) => Promise<DeliveryOutcome>;
 }
 

@@ -1,13 +1,20 @@
 /** Stacks whose deployments the bridge runs: registration, storage, and which minion a server is. */
 
 import { randomUUID } from 'node:crypto';
-import type { TSchema } from 'typebox';
-import Type from 'typebox';
+import Type, { type Static, type TObject } from 'typebox';
 import type { Subject } from '#acl';
-import { BridgeError, SharedNames } from '#heat-bridge';
+import {
+  BridgeError,
+  findRegistration,
+  listOf,
+  parseForm,
+  registrationOf,
+  requireRegistrationRoom,
+  SharedNames,
+} from '#heat-bridge';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import { compileSchema, KeyedMutex, originOf } from '#runtime';
-import { defineRow, fromJson, jsonField } from '#store';
+import { defineRow, fromJson, jsonField, Texts } from '#store';
 
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 4096 });
@@ -21,6 +28,7 @@ const MinionId = Type.String({ minLength: 1, maxLength: 253 });
 const ServerName = Type.String({ minLength: 1, maxLength: 255, pattern: '^[^\\p{Cc}]+$' });
 /** `name/id`, as Heat writes it. */
 const StackPath = Type.String({ pattern: '^[^/\\s]{1,255}/[A-Za-z0-9-]{1,64}$' });
+/** A user of Heat's stack domain. */
 const UserLogin = {
   auth_url: Text,
   user_id: Text,
@@ -28,6 +36,9 @@ const UserLogin = {
   project_id: Text,
   region_name: Type.Optional(Type.Union([Text, Type.Null()])),
 };
+
+/** A user of Heat's stack domain. */
+export type ServerLogin = Static<TObject<typeof UserLogin>>;
 
 /** `os-collect-config` of a server, as its attribute `os_collect_config` has it. */
 const CollectConfigSchema = Type.Object({
@@ -46,28 +57,8 @@ const CollectConfigSchema = Type.Object({
   request: Type.Optional(Type.Object({ metadata_url: Text })),
 });
 
-/** How a server's metadata is read. */
-export interface CollectConfig {
-  readonly heat?: ServerLogin & { readonly stack_id: string; readonly resource_name: string };
-  readonly zaqar?: ServerLogin & { readonly queue_id: string };
-  readonly cfn?: {
-    readonly metadata_url: string;
-    readonly access_key_id: string;
-    readonly secret_access_key: string;
-    readonly stack_name: string;
-    readonly path: string;
-  };
-  readonly request?: { readonly metadata_url: string };
-}
-
-/** A user of Heat's stack domain. */
-export interface ServerLogin {
-  readonly auth_url: string;
-  readonly user_id: string;
-  readonly password: string;
-  readonly project_id: string;
-  readonly region_name?: string | null;
-}
+/** `os-collect-config` of a server: how its metadata is read. */
+export type CollectConfig = Static<typeof CollectConfigSchema>;
 
 const region = { region_name: Type.Optional(Text) };
 const OwnerLoginSchema = Type.Union([
@@ -88,81 +79,56 @@ const OwnerLoginSchema = Type.Union([
 ]);
 
 /** Who reads the deployments of one stack: an application credential, a trust, or a user. */
-export type OwnerLogin = { readonly auth_url: string; readonly region_name?: string } & (
-  | {
-      readonly application_credential_id: string;
-      readonly application_credential_secret: string;
-    }
-  | { readonly user_id: string; readonly password: string; readonly trust_id: string }
-  | { readonly user_id: string; readonly password: string; readonly project_id: string }
-);
+export type OwnerLogin = Static<typeof OwnerLoginSchema>;
 
-const registrationFields = {
-  minions: Type.Optional(Type.Array(MinionId, { maxItems: 10_000, uniqueItems: true })),
-  servers: Type.Optional(
-    Type.Array(
-      Type.Object(
-        {
-          server: ServerName,
-          minion: Type.Optional(MinionId),
-          collect: Type.Optional(CollectConfigSchema),
-        },
-        strict,
-      ),
-      { maxItems: 10_000 },
-    ),
-  ),
-  stack: Type.Optional(StackPath),
-  login: Type.Optional(OwnerLoginSchema),
-  project: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
-  service: Type.Optional(Name),
-};
-
-/** What a stack is registered with. */
-export interface StackRegistration {
-  /** Names the registration; unique to its owner. */
-  readonly name: string;
-  /** Minions that servers of the stack may name in `saltbridge:minion`. Default: none. */
-  readonly minions?: readonly string[];
-  /** Servers, and how each is read. */
-  readonly servers?: readonly StackServer[];
-  /** `name/id` of the stack, whose servers are looked up. Needs `login`. */
-  readonly stack?: string;
-  /** Credentials for this stack alone. */
-  readonly login?: OwnerLogin;
-  /** Enrolments of this project say which minion a server is, by their instance. */
-  readonly project?: string;
-  /** The service whose rules hold for the deployments. Default `deployments`. */
-  readonly service?: string;
-}
-
-/** A server of a stack. */
-export interface StackServer {
-  /** Its id, or the name of its resource. */
-  readonly server: string;
-  /** Default: by the enrolment of this instance, or by the server's metadata. */
-  readonly minion?: string;
-  /** Its `os-collect-config`. Default: read with the stack's `login`. */
-  readonly collect?: CollectConfig;
-}
-
-/** See {@link StackRegistration}. */
-export const StackRegistrationSchema: TSchema = Type.Object(
-  { name: Name, ...registrationFields },
+const ServerSchema = Type.Object(
+  {
+    /** Its id, or the name of its resource. */
+    server: ServerName,
+    /** Default: by the enrolment of this instance, or by the server's metadata. */
+    minion: Type.Optional(MinionId),
+    /** Its `os-collect-config`. Default: read with the stack's `login`. */
+    collect: Type.Optional(CollectConfigSchema),
+  },
   strict,
 );
 
-const isRegistration = compileSchema(Type.Unsafe<StackRegistration>(StackRegistrationSchema));
+/** A server of a stack. */
+export type StackServer = Readonly<Static<typeof ServerSchema>>;
+
+/** Registration of a stack. */
+export const StackRegistrationSchema = Type.Object(
+  {
+    /** Name of the registration; unique to its owner. */
+    name: Name,
+    /** Minions that servers of the stack may name in `saltbridge:minion`. Default: none. */
+    minions: Type.Optional(
+      Type.Unsafe<readonly string[]>(Type.Array(MinionId, { maxItems: 10_000, uniqueItems: true })),
+    ),
+    /** Servers, and how each is read. */
+    servers: Type.Optional(
+      Type.Unsafe<readonly StackServer[]>(Type.Array(ServerSchema, { maxItems: 10_000 })),
+    ),
+    /** `name/id` of the stack, whose servers are looked up. Needs `login`. */
+    stack: Type.Optional(StackPath),
+    /** Credentials for this stack alone. */
+    login: Type.Optional(OwnerLoginSchema),
+    /** Enrolments of this project say which minion a server is, by their instance. */
+    project: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+    /** Service whose rules decide about the deployments. Default `deployments`. */
+    service: Type.Optional(Name),
+  },
+  strict,
+);
+
+/** Registration of a stack; {@link StackRegistrationSchema} documents its fields. */
+export type StackRegistration = Readonly<Static<typeof StackRegistrationSchema>>;
+
+const isRegistration = compileSchema(StackRegistrationSchema);
 
 /** Reads a registration. @throws BridgeError ERR_STACK_FORM, without a value */
 export function parseStackRegistration(given: unknown): StackRegistration {
-  const [first] = isRegistration.Errors(given);
-  if (first !== undefined) {
-    const field = first.instancePath.slice(1).replaceAll('/', '.') || 'registration';
-    const problem = first.keyword === 'boolean' ? 'there is no such field' : first.message;
-    throw formError(field, problem);
-  }
-  const registration = isRegistration.Parse(given);
+  const registration = parseForm(isRegistration, given, 'ERR_STACK_FORM', 'registration');
   const { servers = [], stack, login } = registration;
   if (stack !== undefined && login === undefined) throw formError('login', 'expected with stack');
   if (servers.length === 0 && stack === undefined) {
@@ -202,30 +168,35 @@ function formError(field: string, problem: string): BridgeError {
   return new BridgeError('ERR_STACK_FORM', `${field}: ${problem}`);
 }
 
-/** A registered stack as anybody may see it. */
-export interface StackInfo {
-  readonly name: string;
-  /** Of this registration. */
-  readonly id: string;
-  readonly owner?: string;
-  readonly stack?: string;
-  readonly minions: readonly string[];
-  readonly servers: readonly {
-    readonly server: string;
-    readonly minion?: string;
-    /** What reads its metadata. */
-    readonly source: MetadataTransport;
-  }[];
+/** A registered stack, without its secrets. */
+export const StackSchema = Type.Object({
+  name: Type.String(),
+  /** Id of this registration. */
+  id: Type.String(),
+  owner: Type.Optional(Type.String()),
+  stack: Type.Optional(Type.String()),
+  minions: Texts,
+  servers: listOf(
+    Type.Object({
+      server: Type.String(),
+      minion: Type.Optional(Type.String()),
+      /** What reads its metadata. */
+      source: Type.Enum(['cfn', 'heat', 'login', 'request', 'zaqar']),
+    }),
+  ),
   /** Scheme, host and port of every service that the registration names. */
-  readonly origins: readonly string[];
+  origins: Texts,
   /** Those of them that are not listed under `handles: endpoints`: they are not asked. */
-  readonly unlisted: readonly string[];
+  unlisted: Texts,
   /** Milliseconds since 1970. */
-  readonly registeredAt: number;
-}
+  registeredAt: Type.Integer(),
+});
+
+/** A registered stack; {@link StackSchema} documents its fields. */
+export type StackInfo = Readonly<Static<typeof StackSchema>>;
 
 /** Where a server's metadata comes from. */
-type MetadataTransport = 'cfn' | 'heat' | 'login' | 'request' | 'zaqar';
+type MetadataTransport = StackInfo['servers'][number]['source'];
 
 function transportOf(collect: CollectConfig | undefined): MetadataTransport {
   if (collect?.heat !== undefined) return 'heat';
@@ -266,9 +237,8 @@ export interface StackRegistryOptions {
   readonly now: () => number;
 }
 
-/** Registrations, and those of one owner. */
-const maxStacks = 10_000;
-const maxStacksPerOwner = 1_000;
+const limits = { code: 'ERR_STACK_LIMIT', kind: 'stack' } as const;
+const unknown = { code: 'ERR_STACK_UNKNOWN', kind: 'stack' } as const;
 /** Bytes of one registration. */
 const maxRegistrationBytes = 4_194_304;
 
@@ -321,12 +291,12 @@ export class StackRegistry {
     return this.#decide(registration.name, async (steps) => {
       const { now } = this.#options;
       const { owner, subject } = whose;
-      const before = this.#named(registration.name, owner);
+      const before = registrationOf(this.#named, { name: registration.name, owner })?.stack;
       if (before !== undefined && !replaces) {
         const text = `${registration.name}: a stack is registered under this name`;
         throw new BridgeError('ERR_STACK_EXISTS', text);
       }
-      if (before === undefined) this.#requireRoom(owner);
+      if (before === undefined) requireRegistrationRoom(this.#named, owner, limits);
       const id = before?.id ?? randomUUID();
       const stack: RegisteredStack = { id, owner, subject, registration, registeredAt: now() };
       await this.#write(stack, steps);
@@ -399,14 +369,7 @@ export class StackRegistry {
    * @throws BridgeError ERR_STACK_UNKNOWN
    */
   find(name: string, owner: string | undefined): RegisteredStack {
-    const own = this.#named(name, owner);
-    if (own !== undefined) return own;
-    const all = owner === undefined ? this.all.filter((it) => nameOf(it) === name) : [];
-    const [stack, another] = all;
-    if (stack !== undefined && another === undefined) return stack;
-    const several = another === undefined ? '' : '; several owners have one: name the owner';
-    const text = `no stack ${JSON.stringify(name.slice(0, 64))}${several}`;
-    throw new BridgeError('ERR_STACK_UNKNOWN', text);
+    return findRegistration(this.#named, { name, owner }, unknown).stack;
   }
 
   infoOf({ id, owner, registration, registeredAt }: RegisteredStack): StackInfo {
@@ -429,16 +392,18 @@ export class StackRegistry {
     };
   }
 
-  #named(name: string, owner: string | undefined): RegisteredStack | undefined {
-    return this.all.find((it) => nameOf(it) === name && it.owner === owner);
+  get #named(): readonly NamedStack[] {
+    return this.all.map((stack) => {
+      return { stack, name: stack.registration.name, owner: stack.owner };
+    });
   }
+}
 
-  #requireRoom(owner: string | undefined): void {
-    const own = this.all.filter((it) => it.owner === owner).length;
-    if (this.#stacks.size < maxStacks && own < maxStacksPerOwner) return;
-    const text = `at most ${maxStacksPerOwner} stacks of an owner and ${maxStacks} in all`;
-    throw new BridgeError('ERR_STACK_LIMIT', text);
-  }
+/** A stack with the name and the owner by which it is found. */
+interface NamedStack {
+  readonly stack: RegisteredStack;
+  readonly name: string;
+  readonly owner: string | undefined;
 }
 
 /** A later machine of the id is nobody's server. */
@@ -449,10 +414,6 @@ function withoutMinion(registration: StackRegistration, minion: string): StackRe
     minions: minions.filter((it) => it !== minion),
     servers: servers.filter((it) => it.minion !== minion),
   };
-}
-
-function nameOf({ registration }: RegisteredStack): string {
-  return registration.name;
 }
 
 function rowKey(id: string): readonly string[] {

@@ -2,23 +2,21 @@
  * Metadata agents, vendordata of Nova and enrolment by identity rules as an extension of the bridge.
  */
 
-import type { FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import {
-  type BridgeContext,
-  type BridgeContribution,
   type BridgeExtensionModule,
   bridgeServices,
-  type CheckContext,
-  type SectionProblem,
+  type EnrolmentModule,
   sectionProblems,
 } from '#heat-bridge';
 import { AuditBursts, type ExtensionHost } from '#master';
+import { relayedAddress } from '#minion-protocol';
+import { tryParseJson } from '#runtime';
 import { createCloudReader, parseCloudOptions } from '../cloud/cloud-options.ts';
 import { parseGuestsSection, partsOfGuests } from '../guests-section.ts';
-import { bytesOf } from '../request-body.ts';
+import { bytesOf, textOf } from '../request-body.ts';
 import { readSecretFile } from '../secret-file.ts';
 import { guestServices } from '../services.ts';
-import { addAgentClaimRoutes } from './agent-claims.ts';
 import {
   AgentCredentials,
   agentHeader,
@@ -32,10 +30,7 @@ import { InstanceEnrolments } from './instance-enrolments.ts';
 import { addVendordataRoute, Vendordata } from './vendordata.ts';
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
-async function openAgents(
-  host: ExtensionHost,
-  { sections, names }: BridgeContext,
-): Promise<BridgeContribution> {
+const openAgents: BridgeExtensionModule['open'] = async (host, { sections, names }) => {
   const { agents: given, identity, vendordata, peers } = parseGuestsSection(sections.guests, names);
   const files = parseAgents(given);
   const cloud = peers === undefined ? undefined : parseCloudOptions(peers, sections.keystone);
@@ -82,7 +77,7 @@ async function openAgents(
     },
     close: async () => bursts.flush(),
   };
-}
+};
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
 async function openCredentials(
@@ -96,7 +91,7 @@ async function openCredentials(
   return new AgentCredentials(secrets, host.now);
 }
 
-function checkAgents({ sections, names, problems }: CheckContext): readonly SectionProblem[] {
+const checkAgents: BridgeExtensionModule['check'] = ({ sections, names, problems }) => {
   const { agents, identity, vendordata, peers } = partsOfGuests(sections.guests);
   const { enroll } = sections;
   const surroundings = {
@@ -115,6 +110,33 @@ function checkAgents({ sections, names, problems }: CheckContext): readonly Sect
     ),
     ...sectionProblems('bridge:guests:vendordata', vendordata, (it) => it && parseVendordata(it)),
   ];
-}
+};
 
 export const agentExtension: BridgeExtensionModule = { check: checkAgents, open: openAgents };
+
+/**
+ * `POST guest/enroll/claim` and `POST guest/enroll/failure`: the ticket must be good for the
+ * instance and its project, whatever the machine says of itself.
+ * @param identify - @throws AuthenticationError ERR_EAUTH_TOKEN
+ */
+export function addAgentClaimRoutes(
+  app: FastifyInstance,
+  identify: (request: FastifyRequest) => IdentifiedInstance,
+  { machines, machineRoutes }: Pick<EnrolmentModule, 'machineRoutes' | 'machines'>,
+): void {
+  const { bodyLimit, claim, failure } = machineRoutes;
+  const originOf = (request: FastifyRequest): Parameters<typeof machines.claim>[1] => {
+    const { instance, project } = identify(request);
+    // As a relay has it, so that a ticket may be bound to it.
+    const address = relayedAddress({ network: '', address: '', instance, project });
+    return { address, identity: { instance, project } };
+  };
+  app.post('/guest/enroll/claim', { bodyLimit, schema: claim }, async (request) => {
+    const from = originOf(request);
+    return machines.claim(tryParseJson(textOf(request.body)), from);
+  });
+  app.post('/guest/enroll/failure', { bodyLimit, schema: failure }, async (request) => {
+    const from = originOf(request);
+    return machines.report(tryParseJson(textOf(request.body)), from);
+  });
+}

@@ -113,7 +113,7 @@ const listCheck = compileSchema(InstanceList);
 const metadataAddress = '169.254.169.254';
 
 /** What a file says of an agent. */
-interface LoadedAgentOptions extends Omit<MetadataAgentOptions, 'log' | 'now'> {
+export interface LoadedAgentOptions extends Omit<MetadataAgentOptions, 'log' | 'now'> {
   /** Absent: Salt's ports are not passed on. */
   readonly relay?: RelayOptions;
 }

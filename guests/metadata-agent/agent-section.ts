@@ -2,7 +2,6 @@
 
 import Type from 'typebox';
 import { BridgeOptionsError, parseSection } from '#heat-bridge';
-import type { VendordataOptions } from './vendordata.ts';
 
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 4096 });
@@ -21,9 +20,13 @@ const IdentitySection = Type.Record(
 );
 const VendordataSection = Type.Object(
   {
+    /** Id of minions; `{uuid}`, `{name}` and `{project}` stand for those of the instance. */
     id: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+    /** Seconds that a ticket is valid, from the first request on. Default: `enroll: ticket_lifetime`. */
     ticket_lifetime: Type.Optional(Type.Integer({ minimum: 60, maximum: 86_400 })),
+    /** Whether instances claim by the metadata agent of their network. */
     agent: Type.Optional(Type.Boolean()),
+    /** Addresses of the masters, as instances reach them. Default: `enroll: masters`. */
     masters: Type.Optional(Type.Array(Text, { minItems: 1, maxItems: 16 })),
   },
   strict,
@@ -41,7 +44,7 @@ export function parseIdentities(given: unknown): Readonly<Record<string, unknown
 }
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
-export function parseVendordata(given: unknown): VendordataOptions {
+export function parseVendordata(given: unknown) {
   const section = parseSection('bridge:guests:vendordata', VendordataSection, given);
   const { id = '{uuid}', ticket_lifetime: ticketLifetime, agent = false, masters } = section;
   if (id.includes('{uuid}') || (id.includes('{name}') && id.includes('{project}'))) {

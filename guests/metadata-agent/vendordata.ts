@@ -6,10 +6,9 @@
 
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
-import type { TSchema } from 'typebox';
-import Type from 'typebox';
+import Type, { type Static } from 'typebox';
 import { mayCallCommand } from '#acl';
-import { BridgeError, describeRoute } from '#heat-bridge';
+import { describeRoute, parseForm } from '#heat-bridge';
 import {
   AuthenticationError,
   AuthorizationError,
@@ -18,38 +17,26 @@ import {
   type HttpServerContext,
 } from '#master';
 import { compileSchema, TokenBuckets } from '#runtime';
+import type { parseVendordata } from './agent-section.ts';
 import type { InstanceEnrolments, InstanceRequest } from './instance-enrolments.ts';
 
-/** See the section `bridge: guests: vendordata:`. */
-export interface VendordataOptions {
-  /** Of minions; `{uuid}`, `{name}` and `{project}` stand for those of the instance. */
-  readonly id: string;
-  /** Seconds that a ticket is good for, from the first request on. Default: `enroll: ticket_lifetime`. */
-  readonly ticketLifetime: number | undefined;
-  /** Whether instances claim by the metadata agent of their network. */
-  readonly agent: boolean;
-  /** Of the masters, as instances reach them. Default: `enroll: masters`. */
-  readonly masters: readonly string[] | undefined;
-}
-
-/** What is asked by Nova [nova/api/metadata/vendordata_dynamic.py]. */
-interface VendordataRequest {
-  readonly 'project-id': string;
-  readonly 'instance-id': string;
-  readonly 'image-id': string | null;
-  readonly hostname: string | null;
-}
+type VendordataOptions = ReturnType<typeof parseVendordata>;
 
 const Id = Type.String({ pattern: '^[A-Za-z0-9-]{1,64}$' });
 const Text = Type.Union([Type.String({ maxLength: 255 }), Type.Null()]);
-/** More keys may come with other releases. What a project's users can change is not looked at. */
-const RequestSchema: TSchema = Type.Object({
+/**
+ * Request of Nova [nova/api/metadata/vendordata_dynamic.py]. More keys may come with other releases.
+ * What a project's users can change is not looked at.
+ */
+const RequestSchema = Type.Object({
   'project-id': Id,
   'instance-id': Id,
   'image-id': Type.Optional(Text),
   hostname: Type.Optional(Text),
 });
-const requestCheck = compileSchema(Type.Unsafe<VendordataRequest>(RequestSchema));
+const requestCheck = compileSchema(RequestSchema);
+
+type VendordataRequest = Static<typeof RequestSchema>;
 
 /** What a rule of the action `command` calls the right to be answered. */
 const vendordataRight = 'bridge.vendordata';
@@ -129,7 +116,7 @@ export function addVendordataRoute(
     '/vendordata',
     { bodyLimit, schema: operation },
     async (request, reply): Promise<object> => {
-      const asked = parseRequest(request.body);
+      const asked = parseForm(requestCheck, request.body, 'ERR_ENROLL_ARGS');
       const { subject, policy, stop } = await host.holdToken(doors.tokenOf(request) ?? '');
       stop();
       if (!mayCallCommand(subject, vendordataRight, policy)) {
@@ -163,12 +150,4 @@ export function addVendordataRoute(
       return reply.type('application/json; charset=utf-8').send(JSON.stringify(userData));
     },
   );
-}
-
-/** @throws BridgeError ERR_ENROLL_ARGS, without a value */
-function parseRequest(body: unknown): VendordataRequest {
-  const [first] = requestCheck.Errors(body);
-  if (first === undefined) return requestCheck.Parse(body);
-  const name = first.instancePath.slice(1) || 'the body';
-  throw new BridgeError('ERR_ENROLL_ARGS', `${name}: ${first.message}`);
 }

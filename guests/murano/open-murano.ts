@@ -6,7 +6,7 @@ import {
   BridgeError,
   type BridgeErrorCode,
   type CommandRequest,
-  type CommandRunner,
+  type CommandsService,
   type Parameters,
 } from '#heat-bridge';
 import type { ExtensionHost } from '#master';
@@ -46,7 +46,7 @@ interface ExecutionPlanRequest {
 export interface MuranoDeps {
   readonly section: unknown;
   readonly catalog: MuranoCatalog;
-  readonly commands: Pick<CommandRunner, 'run'>;
+  readonly commands: Pick<CommandsService['runner'], 'run'>;
 }
 
 export interface MuranoService {
@@ -137,7 +137,7 @@ function requireSignature(
 interface ExecutionDeps extends Pick<ExecutionPlanRequest, 'caller'> {
   readonly host: Pick<ExtensionHost, 'closing' | 'shared'>;
   readonly catalog: MuranoCatalog;
-  readonly commands: Pick<CommandRunner, 'run'>;
+  readonly commands: Pick<CommandsService['runner'], 'run'>;
 }
 
 /** What the body of the execution plan returns. @throws ExecutionPlanError, BridgeError */

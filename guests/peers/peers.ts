@@ -1,50 +1,56 @@
 /** Peers: instances of one project that find each other, from enrolments and from the cloud. */
 
 import { isIP } from 'node:net';
-import { BridgeError, type Enrolment, type KnownEnrolments } from '#heat-bridge';
+import Type, { type Static } from 'typebox';
+import { BridgeError, type Enrolment, type EnrolmentModule, listOf } from '#heat-bridge';
 import type { CloudNetworks, CloudPort, CloudServer } from '../cloud/cloud-reader.ts';
 
-/** An address of a peer. */
-interface PeerAddress {
-  readonly address: string;
-  readonly version: 4 | 6;
-  readonly cidr?: string;
-}
+const Text = Type.String();
 
-/** A peer's port on a network. */
-interface PeerNetwork {
-  readonly id: string;
-  /** The name of the network; several networks may have one name. */
-  readonly label: string;
-  readonly mac: string;
-  readonly addresses: readonly PeerAddress[];
-}
-
-/** An instance of the same project. Nothing of its state is told. */
-export interface Peer {
-  /** Of the instance. Absent: only its enrolment is known, which names none. */
-  readonly id?: string;
+/** An instance of the same project. Nothing of its state is shown. */
+const PeerSchema = Type.Object({
+  /** Id of the instance. Absent: only its enrolment is known, which names none. */
+  id: Type.Optional(Text),
   /** Its minion. Absent: it is not enrolled. */
-  readonly minion?: string;
-  readonly name?: string;
-  /** Where its minion is heard from. */
-  readonly address?: string;
-  readonly availability_zone?: string;
+  minion: Type.Optional(Text),
+  name: Type.Optional(Text),
+  /** Address from which its minion is connected. */
+  address: Type.Optional(Text),
+  availability_zone: Type.Optional(Text),
   /** Instances that were started by one request have one. */
-  readonly reservation_id?: string;
-  readonly security_groups: readonly { readonly id?: string; readonly name: string }[];
-  readonly networks: readonly PeerNetwork[];
-}
+  reservation_id: Type.Optional(Text),
+  security_groups: listOf(Type.Object({ id: Type.Optional(Text), name: Text })),
+  /** Its ports. */
+  networks: listOf(
+    Type.Object({
+      id: Text,
+      /** Name of the network; several networks may have one name. */
+      label: Text,
+      mac: Text,
+      addresses: listOf(
+        Type.Object({ address: Text, version: Type.Enum([4, 6]), cidr: Type.Optional(Text) }),
+      ),
+    }),
+  ),
+});
 
-/** What a guest gets of its peers. */
-export interface PeerList {
-  readonly project_id: string;
+/** An instance of the same project. */
+export type Peer = Readonly<Static<typeof PeerSchema>>;
+
+/** Peers of a guest. */
+export const PeersSchema = Type.Object({
+  project_id: Text,
   /** Its own instance, where that is known. */
-  readonly self?: string;
-  readonly peers: readonly Peer[];
+  self: Type.Optional(Text),
+  peers: Type.Unsafe<readonly Peer[]>(Type.Array(PeerSchema)),
   /** Set where there are more than are listed. */
-  readonly truncated?: true;
-}
+  truncated: Type.Optional(Type.Literal(true)),
+});
+
+/** Peers of a guest. */
+export type PeerList = Readonly<Static<typeof PeersSchema>>;
+
+type KnownEnrolments = Pick<EnrolmentModule['enrolments'], 'liveOf' | 'liveOfProject'>;
 
 /** Peers of one answer. */
 const maxPeers = 1000;
@@ -68,12 +74,12 @@ export type AddressOf = (minion: string) => string | undefined;
 
 /** Knows instances and minions by project. */
 export class PeerDirectory {
-  readonly #enrolments: Pick<KnownEnrolments, 'liveOf' | 'liveOfProject'>;
+  readonly #enrolments: KnownEnrolments;
   #cloud: CloudState = nothing;
   /** Ids of instances by project. */
   #byProject: ReadonlyMap<string, readonly string[]> = new Map();
 
-  constructor(enrolments: Pick<KnownEnrolments, 'liveOf' | 'liveOfProject'>) {
+  constructor(enrolments: KnownEnrolments) {
     this.#enrolments = enrolments;
   }
 
@@ -169,7 +175,7 @@ function peerOfEnrolment({ id: minion, instance }: Enrolment): Peer {
   return { ...known, minion, security_groups: [], networks: [] };
 }
 
-function peerNetwork(port: CloudPort, { labels, cidrs }: CloudNetworks): PeerNetwork {
+function peerNetwork(port: CloudPort, { labels, cidrs }: CloudNetworks): Peer['networks'][number] {
   return {
     id: port.network,
     label: labels.get(port.network) ?? '',

@@ -1,7 +1,7 @@
 /** Roles of a compiled template, on their way to a data space and to enrolments. */
 
 import Type from 'typebox';
-import { BridgeError } from '#heat-bridge';
+import { parseForm } from '#heat-bridge';
 import { compileSchema } from '#runtime';
 import type { DataSpaceRegistration } from '../data-spaces/data-spaces.ts';
 import { roleFields, roleNameSchema } from '../data-spaces/roles.ts';
@@ -31,10 +31,7 @@ const preparedCheck = compileSchema(
 
 /** @throws BridgeError ERR_DATA_FORM */
 export function parsePreparedRoles(given: unknown): PreparedRoles {
-  const [first] = preparedCheck.Errors(given);
-  if (first === undefined) return preparedCheck.Parse(given);
-  const field = first.instancePath.slice(1).replaceAll('/', '.') || 'the roles';
-  throw new BridgeError('ERR_DATA_FORM', `${field}: ${first.message}`);
+  return parseForm(preparedCheck, given, 'ERR_DATA_FORM', 'the roles');
 }
 
 /** The data space of a stack. @param idOf - the minion of each machine */

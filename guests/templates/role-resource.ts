@@ -1,43 +1,28 @@
 /** Resources of a template that have a role in their metadata. */
 
-import Type, { type TSchema } from 'typebox';
+import Type, { type Static } from 'typebox';
 import { type Document, isNode } from 'yaml';
 import { compileSchema } from '#runtime';
-import {
-  keyOf,
-  type RoleWrite,
-  roleFields,
-  roleNameSchema,
-  writeSchema,
-} from '../data-spaces/roles.ts';
+import { keyOf, roleFields, roleNameSchema, TemplateWriteSchema } from '../data-spaces/roles.ts';
 import { formError } from './template-document.ts';
 import type { TemplateResources } from './template-graph.ts';
 
 const strict = { additionalProperties: false };
 
-/** A value in a template: with `value`, an expression, it is Heat's. */
-type TemplateWrite = RoleWrite & { readonly value?: unknown };
+type TemplateWrite = Readonly<Static<typeof TemplateWriteSchema>>;
 
-interface RoleMetadata {
-  readonly role?: string;
-  readonly reads?: Readonly<Record<string, string>>;
-  readonly writes?: Readonly<Record<string, TemplateWrite | null>>;
-}
-
-const MetadataSchema: TSchema = Type.Object(
-  {
-    role: Type.Optional(roleNameSchema),
-    reads: roleFields.reads,
-    writes: Type.Optional(
-      Type.Record(
-        Type.String(),
-        Type.Union([Type.Null(), writeSchema({ value: Type.Optional(Type.Unknown()) })]),
+const metadataCheck = compileSchema(
+  Type.Object(
+    {
+      role: Type.Optional(roleNameSchema),
+      reads: roleFields.reads,
+      writes: Type.Optional(
+        Type.Record(Type.String(), Type.Union([Type.Null(), TemplateWriteSchema])),
       ),
-    ),
-  },
-  strict,
+    },
+    strict,
+  ),
 );
-const metadataCheck = compileSchema(Type.Unsafe<RoleMetadata>(MetadataSchema));
 const writesCheck = compileSchema(roleFields.writes);
 
 /** A resource with a role. */

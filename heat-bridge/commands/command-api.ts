@@ -5,23 +5,17 @@ import { type CommandInfo, describeCommand } from './command-info.ts';
 import type { CommandCaller, CommandHandle, CommandRequest } from './command-request.ts';
 import type { CommandRunner } from './command-runner.ts';
 
-/** Commands: what there is, and calls. */
-export interface CommandApi {
-  /** In the order of their names. */
-  list(): readonly CommandInfo[];
-  /** @throws BridgeError ERR_COMMAND_UNKNOWN */
-  show(name: string): CommandInfo;
-  /** See `Bridge.run`. */
-  run(name: string, request: CommandRequest): Promise<CommandHandle>;
-  /** See `Bridge.find`. */
-  find(id: string, caller: CommandCaller): Promise<CommandHandle>;
-}
+/** Commands of the catalog, and calls of them; see `Bridge`. */
+export type CommandApi = ReturnType<typeof createCommandApi>;
 
-export function createCommandApi(catalog: Catalog, runner: CommandRunner): CommandApi {
+export function createCommandApi(catalog: Catalog, runner: CommandRunner) {
   return {
-    list: () => catalog.list().map(describeCommand),
-    show: (name) => describeCommand(catalog.get(name)),
-    run: (name, request) => runner.run(name, request, { isCarried: true }),
-    find: (id, caller) => runner.find(id, caller),
+    /** In the order of their names. */
+    list: (): readonly CommandInfo[] => catalog.list().map(describeCommand),
+    /** @throws BridgeError ERR_COMMAND_UNKNOWN */
+    show: (name: string): CommandInfo => describeCommand(catalog.get(name)),
+    run: (name: string, request: CommandRequest): Promise<CommandHandle> =>
+      runner.run(name, request, { isCarried: true }),
+    find: (id: string, caller: CommandCaller): Promise<CommandHandle> => runner.find(id, caller),
   };
 }

@@ -18,112 +18,97 @@ export type ArgumentSource =
   /** A map, each value of which comes from somewhere. */
   | { readonly map: Readonly<Record<string, ArgumentSource>> };
 
-/** How many runs of a command there may be at a time. */
-interface ConcurrencyLimit {
-  /** On one minion. Default: no limit. */
-  readonly perTarget?: number;
-  /** In all. Default: no limit. */
-  readonly total?: number;
-  /** How many more wait for their turn, as long as their time lasts. Default 0. */
-  readonly queue?: number;
-}
-
-/** A named command. */
-export interface CommandDefinition {
-  /** Parts of lower-case letters, digits and `-` with dots between them: `mysql.create-user`. */
-  readonly name: string;
-  /** What it does, for whoever calls it. */
-  readonly description: string;
-  /** Of the command; it grows when callers must change something. Default 1. */
-  readonly version?: number;
-  /** The minion's function: `module.function`. Either this, `state` or `install`. */
-  readonly function?: string;
-  /** A state file of the master's (`state.apply` with this name). */
-  readonly state?: string;
-  /** What a machine is to have, in groups that follow each other; docs/cfn-init.md has the fields. */
-  readonly install?: readonly Readonly<Record<string, unknown>>[];
-  /** JSON Schema of an object. Default: no parameters. */
-  readonly parameters?: JsonSchema;
-  /**
-   * By keyword of the function; of a state, by key of its `pillar`. Default: each parameter under
-   * its own name.
-   */
-  readonly arguments?: Readonly<Record<string, ArgumentSource>>;
-  /** Parameters that no publication, log, event or job may hold; of `state` and `install` alone. */
-  readonly secret?: readonly string[];
-  /** A compound target: minions beyond it are refused, whoever asks. */
-  readonly within?: string;
-  /** How long a run may take, its retries included. Default 60. In files `timeout`. */
-  readonly timeoutSeconds?: number;
-  /** How often it is tried again on minions that failed or did not answer. Default 0. */
-  readonly retries?: number;
-  /** Whether running it twice does no more than once. Default false. */
-  readonly idempotent?: boolean;
-  readonly concurrency?: ConcurrencyLimit;
-  /** JSON Schema of what a minion returns. Default: anything. */
-  readonly returns?: JsonSchema;
-  /** JSON Schema of a return that means success, beside a retcode of 0. Default: any. */
-  readonly success?: JsonSchema;
-  /** What to use instead. */
-  readonly deprecated?: string;
-  /** Why the function may be exposed, where the shipped list does not have it. */
-  readonly reviewed?: string;
-  /** That it may be exposed although it runs what it is handed. */
-  readonly unsafe?: 'i-understand';
-}
-
 /** A keyword of a Python function; what begins with `__` is Salt's own. */
 export const keywordForm: RegExp = /^(?!__)[A-Za-z_][A-Za-z0-9_]*$/;
 
 const strict = { additionalProperties: false };
 const Words = Type.String({ minLength: 1, maxLength: 4096 });
-const Schema = Type.Object({});
+/** A JSON Schema. */
+const Schema = Type.Unsafe<JsonSchema>(Type.Object({}));
 const Count = Type.Integer({ minimum: 1, maximum: 1_000_000 });
+
+/** Limits of the runs of a command at a time. */
+const Concurrency = Type.Object(
+  {
+    /** Runs on one minion. Default: no limit. */
+    perTarget: Type.Optional(Count),
+    /** Runs in all. Default: no limit. */
+    total: Type.Optional(Count),
+    /** Further runs that wait for their turn, as long as their time lasts. Default 0. */
+    queue: Type.Optional(Type.Integer({ minimum: 0, maximum: 100_000 })),
+  },
+  strict,
+);
 
 /** Everything but the name; what stands behind a name in a file. */
 const CommandBody = Type.Object(
   {
+    /** Effect of the command, for callers. */
     description: Words,
+    /** Version of the command. It grows when callers must change something. Default 1. */
     version: Type.Optional(Count),
+    /** Function of the minion: `module.function`. Either this, `state` or `install`. */
     function: Type.Optional(
       Type.String({
         pattern: '^[A-Za-z_][A-Za-z0-9_]*(\\.[A-Za-z_][A-Za-z0-9_]*)+$',
         description: 'a function such as test.ping',
       }),
     ),
+    /** A state file of the master (`state.apply` with this name). */
     state: Type.Optional(
       Type.String({
         pattern: '^[A-Za-z0-9_][A-Za-z0-9_-]*(\\.[A-Za-z0-9_-]+)*$',
         description: 'the name of a state file such as mysql.user',
       }),
     ),
-    install: Type.Optional(Type.Array(Type.Object({}), { minItems: 1, maxItems: 64 })),
-    parameters: Type.Optional(Schema),
-    arguments: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
-    secret: Type.Optional(Type.Array(Words)),
-    within: Type.Optional(Words),
-    timeoutSeconds: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 86_400 })),
-    retries: Type.Optional(Type.Integer({ minimum: 0, maximum: 10 })),
-    idempotent: Type.Optional(Type.Boolean()),
-    concurrency: Type.Optional(
-      Type.Object(
-        {
-          perTarget: Type.Optional(Count),
-          total: Type.Optional(Count),
-          queue: Type.Optional(Type.Integer({ minimum: 0, maximum: 100_000 })),
-        },
-        strict,
+    /** Content of a machine, in groups that follow each other; docs/cfn-init.md has the fields. */
+    install: Type.Optional(
+      Type.Unsafe<readonly Readonly<Record<string, unknown>>[]>(
+        Type.Array(Type.Object({}), { minItems: 1, maxItems: 64 }),
       ),
     ),
+    /** JSON Schema of an object. Default: no parameters. */
+    parameters: Type.Optional(Schema),
+    /**
+     * Sources of the values: by keyword of the function, or by key of the state's `pillar`. Default:
+     * each parameter under its own name.
+     */
+    arguments: Type.Optional(
+      Type.Unsafe<Readonly<Record<string, ArgumentSource>>>(
+        Type.Record(Type.String(), Type.Unknown()),
+      ),
+    ),
+    /** Parameters that no publication, log, event or job may hold; of `state` and `install` alone. */
+    secret: Type.Optional(Type.Unsafe<readonly string[]>(Type.Array(Words))),
+    /** A compound target: minions beyond it are refused, whoever calls. */
+    within: Type.Optional(Words),
+    /** Maximum duration of a run, its retries included. Default 60. In files `timeout`. */
+    timeoutSeconds: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 86_400 })),
+    /** Number of retries on minions that failed or did not answer. Default 0. */
+    retries: Type.Optional(Type.Integer({ minimum: 0, maximum: 10 })),
+    /** Whether running it twice does no more than once. Default false. */
+    idempotent: Type.Optional(Type.Boolean()),
+    concurrency: Type.Optional(Concurrency),
+    /** JSON Schema of what a minion returns. Default: anything. */
     returns: Type.Optional(Schema),
+    /** JSON Schema of a return that means success, beside a retcode of 0. Default: any. */
     success: Type.Optional(Schema),
+    /** Replacement for callers of a deprecated command. */
     deprecated: Type.Optional(Words),
+    /** Reason to expose a function that the shipped list does not have. */
     reviewed: Type.Optional(Type.String({ minLength: 10, maxLength: 4096 })),
+    /** Confirms that the function may be exposed although it runs what it is handed. */
     unsafe: Type.Optional(Type.Literal('i-understand')),
   },
   strict,
 );
 const compiledBody = compileSchema(CommandBody);
+
+/** A named command. */
+export interface CommandDefinition extends Readonly<Static<typeof CommandBody>> {
+  /** Parts of lower-case letters, digits and `-` with dots between them: `mysql.create-user`. */
+  readonly name: string;
+}
 
 /** Names of commands and plans. */
 export const catalogNameForm: RegExp = /^[a-z][a-z0-9-]*(?:\.[a-z0-9][a-z0-9-]*)+$/;
@@ -138,13 +123,13 @@ export function parseCommandDefinition(name: string, value: unknown): CommandDef
     throw catalogError(name, '', 'expected a name such as mysql.create-user');
   }
   refuseForm(name, value, { body: compiledBody, schema: CommandBody });
-  const { arguments: given, ...rest }: Static<typeof CommandBody> = compiledBody.Parse(value);
-  if (given === undefined) return { ...rest, name } as CommandDefinition; // optional, never undefined
+  const { arguments: given, ...rest } = compiledBody.Parse(value);
+  if (given === undefined) return { ...rest, name };
   const sources = Object.entries(given).map(([keyword, source]) => [
     keyword,
     parseArgumentSource(name, `arguments.${keyword}`, source, 0),
   ]);
-  return { ...rest, name, arguments: Object.fromEntries(sources) } as CommandDefinition; // as above
+  return { ...rest, name, arguments: Object.fromEntries(sources) };
 }
 
 /** @throws BridgeError ERR_CATALOG */

@@ -1,30 +1,42 @@
 /** The public description of a command. */
 
+import Type, { type Static } from 'typebox';
+import { Texts } from '#store';
 import type { CompiledCommand } from './command-catalog.ts';
 import type { CommandDefinition, JsonSchema } from './command-definition.ts';
 
-/** What is told of a command. */
-export interface CommandInfo {
-  readonly name: string;
-  readonly description: string;
-  readonly version: number;
+const Text = Type.String();
+/** A JSON Schema. */
+export const SchemaField = Type.Unsafe<JsonSchema>(Type.Unknown());
+
+/** Description of a command for those who may call it. */
+export const CommandSchema = Type.Object({
+  name: Text,
+  description: Text,
+  version: Type.Integer(),
   /** The minion's function, or the state file that is applied. */
-  readonly function: string;
-  readonly state?: string;
-  /** Whether the shipped list has the function, or why somebody exposes it. */
-  readonly standing: 'reviewed' | 'unsafe' | 'unknown';
-  readonly reviewed?: string;
-  readonly parameters: JsonSchema;
-  readonly secret: readonly string[];
-  readonly within?: string;
+  function: Text,
+  state: Type.Optional(Text),
+  /** Whether the shipped list has the function, or why an operator exposes it. */
+  standing: Type.Enum(['reviewed', 'unsafe', 'unknown']),
+  parameters: SchemaField,
+  secret: Texts,
   /** Seconds. */
-  readonly timeout: number;
-  readonly retries: number;
-  readonly idempotent: boolean;
-  readonly concurrency: NonNullable<CommandDefinition['concurrency']>;
-  readonly returns?: JsonSchema;
-  readonly deprecated?: string;
-}
+  timeout: Type.Number(),
+  retries: Type.Integer(),
+  idempotent: Type.Boolean(),
+  concurrency: Type.Unsafe<NonNullable<CommandDefinition['concurrency']>>(Type.Object({})),
+  returns: Type.Optional(SchemaField),
+  deprecated: Type.Optional(Text),
+});
+
+/** Description of a command; {@link CommandSchema} documents its fields. */
+export type CommandInfo = Readonly<Static<typeof CommandSchema>> & {
+  /** Reason for which an operator exposes the function. */
+  readonly reviewed?: string;
+  /** Target beyond which the command is refused. */
+  readonly within?: string;
+};
 
 export function describeCommand({ definition, fun, standing }: CompiledCommand): CommandInfo {
   const { name, description, state, reviewed, within, returns, deprecated } = definition;

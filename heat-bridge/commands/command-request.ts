@@ -1,8 +1,10 @@
 /** A call of a named command, and its results. */
 
+import Type, { type Static } from 'typebox';
 import type { Subject } from '#acl';
 import type { TargetRequest } from '#master';
 import type { WireValue } from '#minion-protocol';
+import { Texts } from '#store';
 import type { Parameters } from './parameters.ts';
 
 /**
@@ -43,42 +45,63 @@ export interface CommandRequest<P = Parameters> {
   readonly signal?: AbortSignal;
 }
 
-/** What became of a command at a minion. */
-export interface CommandResult {
-  readonly minion: string;
+const Text = Type.String();
+
+/** Result of a command at a minion. */
+export const ResultSchema = Type.Object({
+  minion: Text,
   /**
    * `silent`: it did not answer; `reconnecting`: it had not come back from a restart of the master
    * in time; `unfinished`: the run ended before it did; `unaddressed`: the target lists this name,
    * and it has no accepted key or the caller has no right to it.
    */
-  readonly state: 'succeeded' | 'failed' | 'silent' | 'reconnecting' | 'unfinished' | 'unaddressed';
-  readonly return?: WireValue;
-  /** A number, but for a minion that sends something else. */
-  readonly retcode?: WireValue;
+  state: Type.Enum(['succeeded', 'failed', 'silent', 'reconnecting', 'unfinished', 'unaddressed']),
+  return: Type.Optional(Type.Unsafe<WireValue>(Type.Unknown())),
+  /** A number, except for a minion that sends something else. */
+  retcode: Type.Optional(Type.Unsafe<WireValue>(Type.Unknown())),
   /** For a person. */
-  readonly reason?: string;
-}
+  reason: Type.Optional(Text),
+});
 
-/** What became of a run. */
-export interface CommandOutcome {
-  readonly id: string;
-  readonly command: string;
+/** Result of a command at a minion; {@link ResultSchema} documents its fields. */
+export type CommandResult = Readonly<Static<typeof ResultSchema>>;
+
+/** Outcome of a run. */
+export const OutcomeSchema = Type.Object({
+  id: Text,
+  command: Text,
   /** `interrupted`: the master ended meanwhile; what is known of its minions is in `results`. */
-  readonly status: 'succeeded' | 'failed' | 'timeout' | 'cancelled' | 'interrupted';
-  readonly results: readonly CommandResult[];
+  status: Type.Enum(['succeeded', 'failed', 'timeout', 'cancelled', 'interrupted']),
+  results: Type.Unsafe<readonly CommandResult[]>(Type.Array(ResultSchema)),
   /** The jobs that were published for it. */
-  readonly jids: readonly string[];
+  jids: Texts,
   /** Present if the caller's rights limited the target to minions that they name. */
-  readonly isNarrowed?: true;
-}
+  isNarrowed: Type.Optional(Type.Literal(true)),
+});
 
-/** What a run tells while it goes on; `outcome` is last. */
-export type CommandUpdate =
-  | { readonly type: 'published'; readonly jid: string; readonly minions: readonly string[] }
+/** Outcome of a run; {@link OutcomeSchema} documents its fields. */
+export type CommandOutcome = Readonly<Static<typeof OutcomeSchema>>;
+
+const jobFields = { jid: Text, minions: Texts };
+
+/** Updates of a run while it is under way; `outcome` is last. */
+export const commandUpdates = [
+  Type.Object({ type: Type.Literal('published'), ...jobFields }),
+  Type.Object({ type: Type.Literal('running'), ...jobFields }),
   /** May come again for a minion that is tried again. */
-  | { readonly type: 'result'; readonly jid: string; readonly result: CommandResult }
-  | { readonly type: 'running'; readonly jid: string; readonly minions: readonly string[] }
-  | { readonly type: 'outcome'; readonly outcome: CommandOutcome };
+  Type.Object({
+    type: Type.Literal('result'),
+    jid: Text,
+    result: Type.Unsafe<CommandResult>(ResultSchema),
+  }),
+  Type.Object({
+    type: Type.Literal('outcome'),
+    outcome: Type.Unsafe<CommandOutcome>(OutcomeSchema),
+  }),
+];
+
+/** An update of a run while it is under way; `outcome` is last. */
+export type CommandUpdate = Readonly<Static<(typeof commandUpdates)[number]>>;
 
 /** A run that was begun, or was there before under the same key. */
 export interface CommandHandle {

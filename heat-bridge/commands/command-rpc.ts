@@ -1,38 +1,45 @@
 /** Commands at the local socket. A client of the socket may do everything. */
 
-import Type, { type TObject, type TOptional, type TString } from 'typebox';
+import Type from 'typebox';
 import { type ExtensionHost, extensionMethod, extensionStream, type RpcTable } from '#master';
-import type { WireMap, WireValue } from '#minion-protocol';
 import { callableCommands } from './callers.ts';
 import type { CommandApi } from './command-api.ts';
-import type { CommandCaller, CommandHandle, CommandUpdate } from './command-request.ts';
+import type { CommandCaller, CommandHandle } from './command-request.ts';
 import type { Parameters } from './parameters.ts';
 
 const strict = { additionalProperties: false };
 
-const Text = Type.String({ minLength: 1, maxLength: 65_536 });
+export const Text = Type.String({ minLength: 1, maxLength: 65_536 });
+
+/** Caller of a method, for whom rules decide. Default: the operator. */
+export const callerParameters = {
+  /** Token of the caller. */
+  token: Type.Optional(Text),
+  /** Name of a service that calls. */
+  service: Type.Optional(Text),
+};
+
+/** Parameters of a run, of a command or a plan. */
+export const runParameters = {
+  // JSON, as it came; the schema of the command checks it.
+  params: Type.Optional(Type.Unsafe<Parameters>(Type.Object({}))),
+  idempotencyKey: Type.Optional(Text),
+  project: Type.Optional(Text),
+  ...callerParameters,
+};
 
 const RunParameters = Type.Object(
   {
     command: Text,
     tgt: Type.Union([Text, Type.Array(Text)]),
     tgtType: Type.Optional(Text),
-    params: Type.Optional(Type.Unsafe<WireMap>(Type.Object({}))),
-    idempotencyKey: Type.Optional(Text),
-    project: Type.Optional(Text),
-    /** Whoever it is of calls, and rules are asked. */
-    token: Type.Optional(Text),
-    /** This service calls, and rules are asked. */
-    service: Type.Optional(Text),
+    ...runParameters,
   },
   strict,
 );
 
-/** Whoever is named sees what rules may permit them; otherwise all is listed. */
-export const ListParameters: TObject<{
-  token: TOptional<TString>;
-  service: TOptional<TString>;
-}> = Type.Object({ token: Type.Optional(Text), service: Type.Optional(Text) }, strict);
+/** If a caller is named, only what rules may permit it is listed. */
+export const ListParameters = Type.Object(callerParameters, strict);
 
 /** What the first item of a run says of it. */
 export interface RunStarted {
@@ -62,17 +69,11 @@ export function commandMethods(api: CommandApi, host: ExtensionHost): RpcTable {
     run: extensionStream({
       access: 'user',
       parameters: RunParameters,
-      call: async function* (
-        _master,
-        { command, tgt, tgtType, params, token, service, ...rest },
-        end,
-      ) {
+      call: async function* (_master, { command, tgt, tgtType, token, service, ...rest }, end) {
         const target = { tgt, ...(tgtType === undefined ? {} : { tgtType }) };
         const caller = rpcCallerOf(token, service);
-        // JSON, as it came.
-        const given = (params ?? {}) as Readonly<Record<string, WireValue>> as Parameters;
-        const handle = await api.run(command, { ...rest, target, caller, params: given });
-        yield* streamRun(handle, end);
+        const handle = await api.run(command, { ...rest, target, caller });
+        yield* streamRun(handle, firstRunUpdate(handle), end);
       },
       audit: { action: 'job.publish', writtenBy: 'jobs' },
     }),
@@ -90,13 +91,14 @@ export function rpcCallerOf(token: string | undefined, service: string | undefin
   return service === undefined ? 'local' : { kind: 'service', name: service };
 }
 
-/** Who reads no more leaves the run to itself. */
-async function* streamRun(
-  handle: CommandHandle,
+/** Streams a run behind its first item. The run continues without its reader. */
+export async function* streamRun<First, Update>(
+  run: { updates(): AsyncIterable<Update> },
+  first: First,
   end: AbortSignal,
-): AsyncGenerator<RunStarted | CommandUpdate, void, void> {
-  yield firstRunUpdate(handle);
-  for await (const update of handle.updates()) {
+): AsyncGenerator<First | Update, void, void> {
+  yield first;
+  for await (const update of run.updates()) {
     if (end.aborted) return;
     yield update;
   }

@@ -13,7 +13,7 @@ import type {
 import { inTime, linkSignals, timeLimit } from '#runtime';
 import { defineRow, type RowOf } from '#store';
 import { BridgeError } from '../errors.ts';
-import { resolveProject } from '../http/request-project.ts';
+import { resolveProject } from '../http/http-caller.ts';
 import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
 import {
   aclCallOf,
@@ -43,7 +43,7 @@ import {
   storedRunRow,
   withoutReturns,
 } from './recover-run.ts';
-import { Releases } from './releases.ts';
+import type { Releases } from './releases.ts';
 import { RunConcurrency, type RunSlot } from './run-limits.ts';
 import type { RunQuotas } from './run-quotas.ts';
 import { createSecretReference, RunSecrets } from './run-secrets.ts';
@@ -165,7 +165,7 @@ export class CommandRunner {
    */
   share(kind: string): Promise<void> {
     return this.#runs.share(kind, (carried) =>
-      this.#start((releases) => this.#resolveCarried(carried, releases)),
+      this.#carryOut((releases) => this.#resolveCarried(carried, releases)),
     );
   }
 
@@ -176,12 +176,12 @@ export class CommandRunner {
 
   /** See `Bridge.run`. */
   run(name: string, request: CommandRequest, options: RunOptions = {}): Promise<CommandHandle> {
-    return this.#start((releases) => this.#resolve(name, request, options, releases));
+    return this.#carryOut((releases) => this.#resolve(name, request, options, releases));
   }
 
   /** Runs a call whose caller and minions are known. The place of the caller is not its own. */
   start(call: CommandCall): Promise<CommandHandle> {
-    return this.#start(async () => call);
+    return this.#carryOut(async () => call);
   }
 
   /** Asks the rules. @throws BridgeError ERR_COMMAND_DENIED */
@@ -208,21 +208,12 @@ export class CommandRunner {
     await this.#runs.close();
   }
 
-  /** Resolves once the run is under way or found. */
-  #start(resolve: (releases: Releases) => Promise<CommandCall>): Promise<CommandHandle> {
-    return new Promise((reply, reject) => {
-      this.#carryOut(resolve, reply).catch(reject);
-    });
-  }
-
-  /** Carries out one run. The order of its steps is the order of this function. */
-  async #carryOut(
-    resolve: (releases: Releases) => Promise<CommandCall>,
-    reply: (handle: CommandHandle) => void,
-  ): Promise<void> {
-    const releases = new Releases();
-    let report = (): void => {};
-    try {
+  /**
+   * Carries out one run. The order of its steps is the order of this function.
+   * @returns its handle, once the run is under way or found
+   */
+  #carryOut(resolve: (releases: Releases) => Promise<CommandCall>): Promise<CommandHandle> {
+    return this.#runs.carryOut(async (releases, reply) => {
       const run = createRun(await resolve(releases), releases);
       run.by = this.permit(run.call);
       await run.call.options?.permitted?.();
@@ -233,11 +224,8 @@ export class CommandRunner {
         ? this.#admit(run)
         : this.#runs.claim(key.owner, () => this.#findOrAdmit(run, key)));
       reply(live.handle(run.isRepeated));
-      if (isBegun(run)) report = await this.#follow(run, live);
-    } finally {
-      releases.release();
-      report();
-    }
+      return isBegun(run) ? this.#follow(run, live) : undefined;
+    });
   }
 
   /** Resolve: the command, who calls, and for which minions. */

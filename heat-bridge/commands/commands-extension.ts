@@ -77,8 +77,8 @@ async function openCommands(
     rpc: { ...commandMethods(api, host), ...planMethods(plans, host) },
     metrics: () => figuresOf(runner.active, planRunner.active),
     addRoutes: (app, server) => {
-      addCommandRoutes(app, server, { api, host });
-      addPlanRoutes(app, server, { api: plans, host });
+      addCommandRoutes(app, server, host, api);
+      addPlanRoutes(app, server, host, plans);
     },
     start: () => {
       runner.goOn();

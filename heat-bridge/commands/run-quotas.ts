@@ -1,7 +1,6 @@
 /** Options `saltbridge: bridge: runs:`. */
 
 import Type from 'typebox';
-import type { BudgetLimits } from '#runtime';
 import { parseSection } from '../options.ts';
 
 const CountOption = Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 }));
@@ -20,23 +19,20 @@ const RunsSection = Type.Object(
   { additionalProperties: false },
 );
 
-/** How many runs there may be; commands and plans are counted apart. */
-export interface RunQuotas {
-  /** Under way. */
-  readonly active: BudgetLimits;
-  /** Over, and remembered. */
-  readonly ended: BudgetLimits;
-}
+/** Quotas of runs; commands and plans are counted apart. */
+export type RunQuotas = Readonly<ReturnType<typeof parseRunQuotas>>;
 
 /**
  * The options of a section.
  * @param value as it is written; `undefined`: it is not there
  * @throws BridgeError ERR_BRIDGE_OPTIONS
  */
-export function parseRunQuotas(value: unknown): RunQuotas {
+export function parseRunQuotas(value: unknown) {
   const given = parseSection('bridge:runs', RunsSection, value ?? {});
   return {
+    /** Runs under way. */
     active: { perOwner: given.active_per_caller ?? 1000, total: given.active ?? 10_000 },
+    /** Runs that are over, and remembered. */
     ended: { perOwner: given.ended_per_caller ?? 100, total: given.ended ?? 1000 },
   };
 }

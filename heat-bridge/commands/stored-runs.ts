@@ -12,7 +12,7 @@ import { identifyCaller } from './callers.ts';
 import { ClusterRuns } from './cluster-runs.ts';
 import type { CommandCaller } from './command-request.ts';
 import { type IdempotencyKeyOwner, IdempotencyKeys } from './idempotency-keys.ts';
-import type { Releases } from './releases.ts';
+import { Releases } from './releases.ts';
 import type { RunQuotas } from './run-quotas.ts';
 import { RunRegistry } from './run-registry.ts';
 import type { TrackedRun } from './tracked-run.ts';
@@ -120,6 +120,24 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
           if (!(error instanceof StoreError) || error.code !== 'ERR_REVISION') throw error;
         }
       }
+    });
+  }
+
+  /**
+   * Carries out one run, and releases at its end what it holds.
+   * @param work - calls `reply` once the run is under way or found. It returns what reports the end of
+   * the run, if there is anything to report
+   * @returns what `reply` was called with
+   */
+  carryOut<H>(
+    work: (releases: Releases, reply: (handle: H) => void) => Promise<(() => void) | undefined>,
+  ): Promise<H> {
+    const releases = new Releases();
+    return new Promise((reply, reject) => {
+      work(releases, reply)
+        .finally(() => releases.release())
+        .then((report) => report?.())
+        .catch(reject);
     });
   }
 

@@ -2,7 +2,7 @@
 
 import { quoteForShell } from '../shell-text.ts';
 import { cloudConfigPart } from './cloud-config-part.ts';
-import type { UserDataFormat } from './enrolment.ts';
+import type { EnrolRequest } from './enrolment.ts';
 import { renderMultipart } from './mime-multipart.ts';
 import { powerShellPart } from './power-shell-part.ts';
 import {
@@ -12,6 +12,9 @@ import {
   type UserDataInput,
   type UserDataPart,
 } from './user-data-parts.ts';
+
+/** Program that reads user-data. */
+type UserDataFormat = Exclude<NonNullable<EnrolRequest['format']>, 'none'>;
 
 /** @param configures false: the module `salt_minion` has configured and started the minion */
 function shellPart(plan: UserDataInput, { configures }: { configures: boolean }): UserDataPart {

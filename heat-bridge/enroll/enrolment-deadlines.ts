@@ -3,29 +3,26 @@
 import type { Logger } from 'pino';
 import type { AuditBursts } from '#master';
 import type { Enrolment } from './enrolment.ts';
-import type { EnrolmentRepository } from './enrolment-repository.ts';
-import type { EnrolmentTransitions } from './enrolment-transitions.ts';
+import type { EnrolmentParts, EnrolmentTransitions } from './enrolment-transitions.ts';
 
 /** Milliseconds between two looks. */
 const checkIntervalMs = 2000;
 
-export interface DeadlineDeps {
-  readonly book: EnrolmentRepository;
+export interface DeadlineParts extends Pick<EnrolmentParts, 'book' | 'now'> {
   readonly moves: EnrolmentTransitions;
   readonly bursts: AuditBursts;
   /** Whether this master, and no other member of its cluster, ends what is over. */
   readonly isActive: () => boolean;
-  readonly now: () => number;
   readonly log: Logger;
 }
 
 /** Looks every two seconds. */
 export class EnrolmentDeadlines {
-  readonly #parts: DeadlineDeps;
+  readonly #parts: DeadlineParts;
   #timer: NodeJS.Timeout | undefined;
   #round: Promise<void> = Promise.resolve();
 
-  constructor(parts: DeadlineDeps) {
+  constructor(parts: DeadlineParts) {
     this.#parts = parts;
   }
 

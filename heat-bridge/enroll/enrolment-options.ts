@@ -28,21 +28,8 @@ const EnrollSection = Type.Object(
   { additionalProperties: false },
 );
 
-/** How enrolment works; everything has a value but what switches it on. */
-export interface EnrollOptions {
-  /** Whether there is such a section. */
-  readonly isOn: boolean;
-  readonly masters: readonly string[];
-  readonly url: string | undefined;
-  /** Path. */
-  readonly certificate: string | undefined;
-  readonly ticketLifetimeMs: number;
-  readonly protocol: 0 | 1 | 2 | 3;
-  readonly takesGrains: boolean;
-  readonly maxOpen: number;
-  readonly keyBits: number;
-  readonly preparedKeys: number;
-}
+/** Options of enrolment, with their defaults. */
+export type EnrollOptions = Readonly<ReturnType<typeof parseEnrollOptions>>;
 
 const protocols = [0, 1, 2, 3] as const;
 
@@ -55,12 +42,14 @@ const protocols = [0, 1, 2, 3] as const;
 export function parseEnrollOptions(
   value: unknown,
   config: Pick<MasterConfig, 'api' | 'restCherrypy'>,
-): EnrollOptions {
+) {
   const given = parseSection('bridge:enroll', EnrollSection, value ?? {});
   return {
+    /** Whether there is such a section. */
     isOn: value !== undefined,
     masters: given.masters ?? [],
     url: given.url,
+    /** Path of the certificate. */
     certificate: given.certificate ?? (config.api ?? config.restCherrypy)?.sslCrt,
     ticketLifetimeMs: (given.ticket_lifetime ?? 1800) * 1000,
     protocol: protocols[given.protocol ?? 3] ?? 3,

@@ -1,36 +1,18 @@
 /** All enrolments: in memory, and in the state area of the bridge. */
 
 import { EventEmitter, on } from 'node:events';
-import Type from 'typebox';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import { MultiMap } from '#runtime';
-import { defineRow, fromJson, type RowCodec } from '#store';
+import { defineRow, fromJson } from '#store';
 import { isLive } from '../live-enrolment.ts';
-import type { Enrolment, EnrolmentState } from './enrolment.ts';
+import { type Enrolment, EnrolmentSchema } from './enrolment.ts';
 
 const prefix = 'enrolments';
-const Text = Type.String();
-const Time = Type.Number();
 
 /** Rows `enrolments/<number>`. */
-const enrolmentRow: RowCodec<Enrolment> = defineRow({
+const enrolmentRow = defineRow({
   name: 'enrolment',
-  schema: Type.Object({
-    number: Text,
-    id: Text,
-    project: Text,
-    instance: Type.Optional(Text),
-    address: Type.Optional(Text),
-    by: Type.Enum(['claim', 'keys', 'grain', 'import']),
-    state: Type.Enum(['open', 'accepted', 'signed-in', 'failed', 'retired']),
-    fingerprint: Type.Optional(Text),
-    protocol: Type.Enum([0, 1, 2, 3]),
-    createdAt: Time,
-    ticketExpiresAt: Type.Optional(Time),
-    deadline: Type.Optional(Time),
-    keyExpiresAt: Type.Optional(Time),
-    reason: Type.Optional(Text),
-  }),
+  schema: EnrolmentSchema,
   unversioned: fromJson,
 });
 
@@ -123,7 +105,7 @@ export class EnrolmentRepository {
   }
 
   /** How many there are in each state. */
-  counts(): Readonly<Record<EnrolmentState, number>> {
+  counts(): Readonly<Record<Enrolment['state'], number>> {
     const counts = { open: 0, accepted: 0, 'signed-in': 0, failed: 0, retired: 0 };
     for (const { state } of this.#byNumber.values()) counts[state] += 1;
     return counts;

@@ -1,47 +1,34 @@
 /** Enrolments over HTTP, for services: each request is judged by the id and the project it names. */
 
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
-import Type, { type TSchema } from 'typebox';
+import Type from 'typebox';
 import type { Subject } from '#acl';
 import { AuthorizationError, actorOf, type ExtensionHost, type HttpServerContext } from '#master';
+import { compileSchema } from '#runtime';
 import { BridgeError } from '../errors.ts';
-import { resolveProject } from '../http/request-project.ts';
-import { describeRoute } from '../http/route-schema.ts';
-import type { EnrollApi } from './enroll-api.ts';
-import type { Enrolment, EnrolRequest, NewEnrolment } from './enrolment.ts';
-import { ServiceEnrolRequestSchema } from './enrolment-rpc.ts';
-import { bodyParser } from './machine-requests.ts';
+import { resolveProject } from '../http/http-caller.ts';
+import { describeRoute, parseForm } from '../http/route-schema.ts';
+import {
+  type Enrolment,
+  EnrolmentSchema,
+  type EnrolRequest,
+  type NewEnrolment,
+  ServiceEnrolRequestSchema,
+} from './enrolment.ts';
+import type { EnrollApi } from './enrolment-service.ts';
 
 type TokenHolder = Awaited<ReturnType<ExtensionHost['holdToken']>>;
-
-const text: TSchema = Type.String();
-const time: TSchema = Type.Integer();
-const literalUnion = (...names: readonly string[]): TSchema =>
-  Type.Union(names.map((name) => Type.Literal(name)));
-
-const EnrolmentSchema = Type.Object({
-  number: text,
-  id: text,
-  project: text,
-  instance: Type.Optional(text),
-  address: Type.Optional(text),
-  by: literalUnion('claim', 'keys', 'grain', 'import'),
-  state: literalUnion('open', 'accepted', 'signed-in', 'failed', 'retired'),
-  fingerprint: Type.Optional(text),
-  protocol: Type.Integer(),
-  createdAt: time,
-  ticketExpiresAt: Type.Optional(time),
-  deadline: Type.Optional(time),
-  keyExpiresAt: Type.Optional(time),
-  reason: Type.Optional(text),
-});
 
 /** Of each route for services, what it is. */
 const serviceRouteSchemas: Readonly<Record<'create' | 'show' | 'retire', FastifySchema>> = {
   create: describeRoute({
     summary: 'Begins an enrolment: a ticket, and user-data for the machine',
     body: ServiceEnrolRequestSchema,
-    answer: Type.Object({ enrolment: EnrolmentSchema, ticket: text, userData: text }),
+    answer: Type.Object({
+      enrolment: EnrolmentSchema,
+      ticket: Type.String(),
+      userData: Type.String(),
+    }),
   }),
   show: describeRoute({ summary: 'An enrolment', answer: EnrolmentSchema }),
   retire: describeRoute({
@@ -61,7 +48,7 @@ interface NumberParams {
 }
 
 const serviceBodyLimit = 524_288;
-const parseCreateBody = bodyParser(ServiceEnrolRequestSchema);
+const createForm = compileSchema(ServiceEnrolRequestSchema);
 
 /**
  * `POST enrolments`, `GET enrolments/<number>` and `POST enrolments/<number>/retire`. Whoever asks
@@ -94,7 +81,7 @@ export function addServiceRoutes(
     '/enrolments',
     { bodyLimit: serviceBodyLimit, schema: serviceRouteSchemas.create },
     async (request): Promise<NewEnrolment> => {
-      const asked = parseCreateBody(request.body);
+      const asked = parseForm(createForm, request.body, 'ERR_ENROLL_ARGS');
       const holder = await holderOf(request);
       const project = resolveProject(holder.subject, asked.project);
       if (project === undefined) {

@@ -2,52 +2,55 @@
 
 import { type KeyObject, randomBytes } from 'node:crypto';
 import { isIP } from 'node:net';
-import type { KeyLifecycle, StateOperation } from '#master';
+import type { StateOperation } from '#master';
 import { isRelayedAddress, type KeyPairText } from '#minion-protocol';
+import { linkSignals } from '#runtime';
 import { BridgeError } from '../errors.ts';
-import type { SharedNames } from '../shared-names.ts';
+import { isLive } from '../live-enrolment.ts';
 import {
   type Enrolment,
   type EnrolRequest,
   fingerprintOf,
+  type KnownMinion,
   type NewEnrolment,
 } from './enrolment.ts';
-import type { EnrolmentRepository } from './enrolment-repository.ts';
-import type { EnrolmentEvent, EnrolmentTransitions } from './enrolment-transitions.ts';
+import type { EnrollOptions } from './enrolment-options.ts';
+import { type ImportParts, importMinions } from './import-minions.ts';
 import type { KeyPairs } from './key-pairs.ts';
 import { signTicket } from './tickets.ts';
 import type { UserDataWriter } from './user-data.ts';
 
-export interface EnrolmentServiceDeps {
-  readonly book: EnrolmentRepository;
-  readonly moves: EnrolmentTransitions;
-  readonly admission: KeyLifecycle;
+/** Ends what depends on an id elsewhere. */
+export type RetireListener = (id: string) => Promise<void> | void;
+
+export interface EnrolmentServiceParts extends ImportParts {
   readonly keyPairs: KeyPairs;
-  /** Ids, of which two members of a cluster must not enrol one each. */
-  readonly names: SharedNames;
   /** Signs tickets. */
   readonly privateKey: KeyObject;
   /** @throws BridgeError ERR_ENROLL_OFF where the options say too little to write user-data */
   readonly writer: () => Promise<UserDataWriter>;
   /** Whether an HTTP server has the bridge's routes, which machines claim at. */
   readonly isServed: () => boolean;
-  readonly defaults: {
-    readonly ticketLifetimeMs: number;
-    readonly protocol: 0 | 1 | 2 | 3;
-    readonly isOn: boolean;
-    readonly takesGrains: boolean;
-    readonly maxOpen: number;
-  };
-  readonly tell: (news: EnrolmentEvent) => void;
-  readonly now: () => number;
+  readonly options: EnrollOptions;
+  /** Called with each id that is to be retired. */
+  readonly listeners: Set<RetireListener>;
+  /** Ends those who follow. */
+  readonly closing: AbortSignal;
 }
+
+/** A machine by its minion's id, by its name in the cloud, or by the number of its enrolment. */
+type Machine =
+  | { readonly id: string }
+  | { readonly instance: string }
+  | { readonly number: string };
 
 const maxTicketLifetimeMs = 86_400_000;
 
+/** Machines on their way to being minions, and on their way out. */
 export class EnrolmentService {
-  readonly #parts: EnrolmentServiceDeps;
+  readonly #parts: EnrolmentServiceParts;
 
-  constructor(parts: EnrolmentServiceDeps) {
+  constructor(parts: EnrolmentServiceParts) {
     this.#parts = parts;
   }
 
@@ -69,6 +72,99 @@ export class EnrolmentService {
         this.#create(request, { writer, keys, steps }),
       ),
     );
+  }
+
+  /**
+   * Accepts the keys of minions that are known; all of them or none.
+   * @throws BridgeError ERR_ENROLL_ARGS, ERR_ENROLL_TAKEN, with the place in the list
+   */
+  import(minions: readonly KnownMinion[]): Promise<readonly Enrolment[]> {
+    return importMinions(minions, this.#parts);
+  }
+
+  /** Resolves when as many key pairs lie ready as `prepared_keys` says. */
+  prepared(): Promise<void> {
+    return this.#parts.keyPairs.prepare();
+  }
+
+  /** Those that are under way or have a key, and what was over within a week. */
+  async list(): Promise<readonly Enrolment[]> {
+    return [...this.#parts.book.all()];
+  }
+
+  /** @throws BridgeError ERR_ENROLL_UNKNOWN */
+  async show(number: string): Promise<Enrolment> {
+    const enrolment = this.#parts.book.get(number);
+    if (enrolment !== undefined) return enrolment;
+    throw new BridgeError('ERR_ENROLL_UNKNOWN', 'there is no enrolment of this number');
+  }
+
+  /**
+   * The enrolment as it is, and each time that it changes, until its minion has signed in or it has
+   * failed.
+   * @throws BridgeError ERR_ENROLL_UNKNOWN, from the iteration
+   */
+  async *follow(number: string, signal?: AbortSignal): AsyncGenerator<Enrolment, void, void> {
+    await this.show(number);
+    const end = linkSignals(this.#parts.closing, signal);
+    try {
+      for await (const enrolment of this.#parts.book.follow(number, end.signal)) {
+        yield enrolment;
+        if (enrolment.state !== 'open' && enrolment.state !== 'accepted') return;
+      }
+    } finally {
+      end.unlink();
+    }
+  }
+
+  /**
+   * Resolves when the minion has signed in: it was heard with a proof of its key.
+   * @throws BridgeError ERR_ENROLL_FAILED with the reason, ERR_ENROLL_UNKNOWN
+   */
+  async signedIn(number: string, signal?: AbortSignal): Promise<Enrolment> {
+    let last = await this.show(number);
+    for await (const enrolment of this.follow(number, signal)) last = enrolment;
+    if (last.state === 'signed-in') return last;
+    const { reason = `the enrolment is ${last.state}` } = last;
+    throw new BridgeError('ERR_ENROLL_FAILED', reason);
+  }
+
+  /**
+   * Ends all that a machine has at this master, also one that was enrolled otherwise: its key,
+   * session and connections, grains, pillar, mine and pushed files, the jobs that were published to
+   * it, its ticket. A later owner of the id has none of it. Nothing is there any more when it resolves.
+   * By the number of an enrolment that is over, nothing is done: another machine may have the id.
+   * @throws BridgeError ERR_ENROLL_UNKNOWN for an instance that no enrolment names, and for a number
+   * that none has
+   */
+  async retire(machine: Machine): Promise<void> {
+    const { moves } = this.#parts;
+    if ('id' in machine) return moves.retireInTurn(machine.id);
+    for (const enrolment of await this.#enrolmentsOf(machine)) {
+      await moves.exclusive(enrolment, async (current) => {
+        if (current !== undefined && isLive(current)) await moves.retire(current.id);
+      });
+    }
+  }
+
+  /**
+   * Calls the listener with the id of each that is to be retired, until the function given is
+   * called. What it does is waited for, so it must not wait for another call about the same id;
+   * where it fails, nothing is retired.
+   */
+  onRetire(listener: RetireListener): () => void {
+    const { listeners } = this.#parts;
+    listeners.add(listener);
+    return () => listeners.delete(listener);
+  }
+
+  async #enrolmentsOf(
+    machine: Exclude<Machine, { readonly id: string }>,
+  ): Promise<readonly Enrolment[]> {
+    if ('number' in machine) return [await this.show(machine.number)];
+    const own = [...this.#parts.book.liveOfInstance(machine.instance)];
+    if (own.length > 0) return own;
+    throw new BridgeError('ERR_ENROLL_UNKNOWN', 'no enrolment names this instance');
   }
 
   async #create(
@@ -125,11 +221,11 @@ export class EnrolmentService {
 
   /** Refuses what is not switched on, before anything is made. */
   async #writerFor({ by = 'claim', format }: EnrolRequest): Promise<UserDataWriter | undefined> {
-    const { writer, defaults, isServed } = this.#parts;
-    if (!defaults.isOn) {
+    const { writer, options, isServed } = this.#parts;
+    if (!options.isOn) {
       throw new BridgeError('ERR_ENROLL_OFF', 'expected a section saltbridge: bridge: enroll');
     }
-    if (by === 'grain' && !defaults.takesGrains) {
+    if (by === 'grain' && !options.takesGrains) {
       throw new BridgeError('ERR_ENROLL_OFF', 'tickets as grains are off (enroll: grain)');
     }
     if (by === 'claim' && !isServed()) {
@@ -145,12 +241,12 @@ export class EnrolmentService {
   }
 
   #begin(request: EnrolRequest, keys: KeyPairText | undefined): Enrolment {
-    const { defaults, now } = this.#parts;
+    const { options, now } = this.#parts;
     const { id, project, instance, address, by = 'claim', expires } = request;
     const createdAt = now();
     const { lifetimeSeconds } = request;
     const lifetimeMs =
-      lifetimeSeconds === undefined ? defaults.ticketLifetimeMs : lifetimeSeconds * 1000;
+      lifetimeSeconds === undefined ? options.ticketLifetimeMs : lifetimeSeconds * 1000;
     const ticketExpiresAt = createdAt + lifetimeMs;
     return {
       number: randomBytes(16).toString('base64url'),
@@ -161,7 +257,7 @@ export class EnrolmentService {
       by,
       state: keys === undefined ? 'open' : 'accepted',
       ...(keys === undefined ? {} : { fingerprint: fingerprintOf(keys.publicPem) }),
-      protocol: request.protocol ?? defaults.protocol,
+      protocol: request.protocol ?? options.protocol,
       createdAt,
       ticketExpiresAt,
       deadline: ticketExpiresAt,
@@ -171,7 +267,7 @@ export class EnrolmentService {
 
   /** The unused ticket that the new one takes the place of. Nothing else gives way. */
   #giveWay({ id, project }: EnrolRequest): Enrolment | undefined {
-    const { admission, book, defaults } = this.#parts;
+    const { admission, book, options } = this.#parts;
     const held = admission.keyOf(id);
     if (held !== undefined && held.state !== 'pending') {
       throw new BridgeError('ERR_ENROLL_TAKEN', `the id has a key, which is ${held.state}`);
@@ -179,12 +275,15 @@ export class EnrolmentService {
     const live = book.liveOf(id);
     const isTaken = live !== undefined && (live.state !== 'open' || live.project !== project);
     if (isTaken) throw new BridgeError('ERR_ENROLL_TAKEN', 'the id is being enrolled already');
-    if (live === undefined && book.open >= defaults.maxOpen) {
+    if (live === undefined && book.open >= options.maxOpen) {
       throw new BridgeError('ERR_ENROLL_FULL', `${book.open} enrolments are open`);
     }
     return live;
   }
 }
+
+/** Machines on their way to being minions, and on their way out. */
+export type EnrollApi = Omit<EnrolmentService, 'reissue'>;
 
 function checkEnrolRequest(request: EnrolRequest, now: number): void {
   const { project, instance, address, lifetimeSeconds, expires, agent = false, format } = request;

@@ -17,14 +17,18 @@ export interface EnrolmentEvent {
   readonly detail?: string;
 }
 
-export interface TransitionDeps {
+/** Parts that the operations of enrolments share. */
+export interface EnrolmentParts {
   readonly book: EnrolmentRepository;
-  readonly spent: Pick<UsedTickets, 'add'>;
   readonly admission: KeyLifecycle;
-  /** What ends besides, with whatever an id had; done before anything else is. */
-  readonly onRetire: (id: string) => Promise<void>;
   readonly tell: (news: EnrolmentEvent) => void;
   readonly now: () => number;
+}
+
+export interface TransitionParts extends EnrolmentParts {
+  readonly spent: Pick<UsedTickets, 'add'>;
+  /** Ends what an id has elsewhere, before anything else is done. */
+  readonly onRetire: (id: string) => Promise<void>;
 }
 
 /** Milliseconds that a machine has to sign in after its key was accepted. */
@@ -35,9 +39,9 @@ const signInMs = 600_000;
  * {@link exclusive}, or of the id's turn otherwise, with what the enrolment is then.
  */
 export class EnrolmentTransitions {
-  readonly #parts: TransitionDeps;
+  readonly #parts: TransitionParts;
 
-  constructor(parts: TransitionDeps) {
+  constructor(parts: TransitionParts) {
     this.#parts = parts;
   }
 

@@ -1,19 +1,19 @@
 /** An enrolment, and the request for one. */
 
+import Type, { type Static } from 'typebox';
 import { keyFingerprint } from '#minion-protocol';
 
-/** How a machine comes to an accepted key. */
-type EnrolmentWay =
-  /** It makes its key and claims for it with the ticket, over TLS. */
-  | 'claim'
-  /** It is given a key pair, whose public half is accepted already. */
-  | 'keys'
-  /** It shows the ticket as a grain when it signs in, in clear text. */
-  | 'grain'
-  /** Its public key, or the fingerprint of it, was known beforehand. */
-  | 'import';
+const strict = { additionalProperties: false };
+const Text = Type.String();
+/** Milliseconds since 1970. */
+const Time = Type.Number();
+
+/** Lowest protocol version in which a minion is accepted; 0: any. */
+const Protocol = Type.Enum([0, 1, 2, 3]);
 
 /**
+ * An enrolment: in the store, in answers and for programs. Its states:
+ *
  * | state | what may come | what it leads to |
  * |---|---|---|
  * | `open` | a claim with the ticket | `accepted` |
@@ -21,70 +21,133 @@ type EnrolmentWay =
  * | `accepted` | the minion's first request that proves its key | `signed-in` |
  * | any but the last two | `retire`, the end of its key | `retired` |
  */
-export type EnrolmentState = 'open' | 'accepted' | 'signed-in' | 'failed' | 'retired';
-
-/** What is known of an enrolment. */
-export interface Enrolment {
+export const EnrolmentSchema = Type.Object({
   /** Names the enrolment, and its ticket: 22 characters. */
-  readonly number: string;
+  number: Text,
   /** Id of the minion. */
-  readonly id: string;
-  readonly project: string;
-  /** What the cloud calls the machine. */
-  readonly instance?: string;
+  id: Text,
+  project: Text,
+  /** Name of the machine in the cloud. */
+  instance: Type.Optional(Text),
   /** Address that the ticket must be shown from. */
-  readonly address?: string;
-  readonly by: EnrolmentWay;
-  readonly state: EnrolmentState;
+  address: Type.Optional(Text),
+  /**
+   * How the machine comes to an accepted key. `claim`: it makes its key and claims for it with the
+   * ticket, over TLS. `keys`: it is given a key pair, whose public half is accepted already. `grain`:
+   * it shows the ticket as a grain when it signs in, in clear text. `import`: its public key, or the
+   * fingerprint of it, was known beforehand.
+   */
+  by: Type.Enum(['claim', 'keys', 'grain', 'import']),
+  state: Type.Enum(['open', 'accepted', 'signed-in', 'failed', 'retired']),
   /** SHA-256 of the minion's key, as hex pairs joined by `:`. Absent: not known yet. */
-  readonly fingerprint?: string;
-  /** Lowest protocol version that the minion is heard in; 0: any. */
-  readonly protocol: 0 | 1 | 2 | 3;
-  /** Milliseconds since 1970, as all times here. */
-  readonly createdAt: number;
-  /** Until when the ticket is good. Absent: there is none. */
-  readonly ticketExpiresAt?: number;
-  /** Until when the machine is expected to sign in. Absent: it has, or without end. */
-  readonly deadline?: number;
-  /** When the key ends, and everything with it. Absent: with the machine's retirement. */
-  readonly keyExpiresAt?: number;
-  /** Why it failed, for a person. */
-  readonly reason?: string;
-}
+  fingerprint: Type.Optional(Text),
+  protocol: Protocol,
+  createdAt: Time,
+  /** End of the ticket. Absent: there is none. */
+  ticketExpiresAt: Type.Optional(Time),
+  /** Time until which the machine is expected to sign in. Absent: it has, or without end. */
+  deadline: Type.Optional(Time),
+  /** End of the key, and of everything with it. Absent: with the machine's retirement. */
+  keyExpiresAt: Type.Optional(Time),
+  /** Reason of a failure, for a person. */
+  reason: Type.Optional(Text),
+});
 
-/** A machine that is to become a minion. */
-export interface EnrolRequest {
+/** An enrolment; {@link EnrolmentSchema} documents its fields. */
+export type Enrolment = Readonly<Static<typeof EnrolmentSchema>>;
+
+/** A value of a minion's configuration. */
+type ConfigValue =
+  | string
+  | number
+  | boolean
+  | null
+  | readonly ConfigValue[]
+  | { readonly [name: string]: ConfigValue };
+
+/** Options of a minion by their names in Salt. */
+export type MinionConfig = Readonly<Record<string, ConfigValue>>;
+
+const ShortText = Type.String({ minLength: 1, maxLength: 255 });
+const Addresses = Type.Array(ShortText, { minItems: 1, maxItems: 16 });
+/** A value that YAML cannot hold is not JSON either. */
+const Values = Type.Unsafe<MinionConfig>(Type.Record(Type.String(), Type.Unknown()));
+const ExpiryTime = Type.Integer({ minimum: 0 });
+
+/** Fields of a request for an enrolment, whoever makes it. */
+const requestFields = {
   /** Id of the minion. */
-  readonly id: string;
-  /** Whose machine it is: the cloud's project, or a name of your own. */
-  readonly project: string;
-  /** What the cloud calls the machine, where that is known before it starts. Default: any. */
-  readonly instance?: string;
-  /** Address that it will be heard from, where that is known. Default: any. */
-  readonly address?: string;
+  id: ShortText,
+  /** Name of the machine in the cloud, if it is known before the machine starts. Default: any. */
+  instance: Type.Optional(ShortText),
+  /** Address that the machine will call from, if it is known. Default: any. */
+  address: Type.Optional(ShortText),
   /** Whether its user-data reaches the bridge by the metadata agent of its network. Default false. */
-  readonly agent?: boolean;
+  agent: Type.Optional(Type.Boolean()),
   /** Addresses of the masters as this machine reaches them. Default: `enroll: masters`. */
-  readonly masters?: readonly string[];
-  /** Default `claim`. `grain` needs `enroll: grain: true`. */
-  readonly by?: Exclude<EnrolmentWay, 'import'>;
-  /** How long the ticket is good for. Default: `enroll: ticket_lifetime`. */
-  readonly lifetimeSeconds?: number;
-  /** Milliseconds since 1970 when its key ends, and all that hangs on it. Default: never. */
-  readonly expires?: number;
-  /** Lowest protocol version that the minion is heard in. Default: `enroll: protocol`. */
-  readonly protocol?: 0 | 1 | 2 | 3;
-  /** What reads the user-data; `none`: the machine gets its ticket otherwise. Default `cloud-init`. */
-  readonly format?: UserDataFormat | 'none';
-  /** Where the minion's configuration lies, but on Windows. Default `/etc/salt`. */
-  readonly configDir?: string;
+  masters: Type.Optional(Type.Unsafe<readonly string[]>(Addresses)),
+  /** See {@link EnrolmentSchema}. Default `claim`. `grain` needs `enroll: grain: true`. */
+  by: Type.Optional(Type.Enum(['claim', 'keys', 'grain'])),
+  /** Milliseconds since 1970 when its key ends, and all that depends on it. Default: never. */
+  expires: Type.Optional(ExpiryTime),
+  /** Lowest protocol version in which the minion is accepted. Default: `enroll: protocol`. */
+  protocol: Type.Optional(Protocol),
+  /**
+   * Program that reads the user-data: cloud-init with its module `salt_minion`, anything that runs a
+   * shell script, or cloudbase-init. `none`: the machine gets its ticket otherwise. Default
+   * `cloud-init`.
+   */
+  format: Type.Optional(Type.Enum(['cloud-init', 'shell', 'cloudbase-init', 'none'])),
+  /** Directory of the minion's configuration, except on Windows. Default `/etc/salt`. */
+  configDir: Type.Optional(Type.String({ pattern: '^/', maxLength: 255 })),
   /** User-data that the machine gets besides, of whatever kind. Default: none. */
-  readonly beside?: string;
-  /** More options of the minion. Default: none. */
-  readonly config?: MinionConfig;
-  /** Its grains. Default: none. */
-  readonly grains?: MinionConfig;
-}
+  beside: Type.Optional(Type.String({ maxLength: 262_144 })),
+  /** Further options of the minion. Default: none. */
+  config: Type.Optional(Values),
+  /** Grains of the minion. Default: none. */
+  grains: Type.Optional(Values),
+};
+/** Seconds that the ticket is valid. Default: `enroll: ticket_lifetime`. */
+const Lifetime = Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400 }));
+
+/** Request for the enrolment of a machine. */
+export const EnrolRequestSchema = Type.Object(
+  {
+    ...requestFields,
+    lifetimeSeconds: Lifetime,
+    /** Owner of the machine: the project in the cloud, or a name of your own. */
+    project: ShortText,
+  },
+  strict,
+);
+
+/** Request for the enrolment of a machine; {@link EnrolRequestSchema} documents its fields. */
+export type EnrolRequest = Readonly<Static<typeof EnrolRequestSchema>>;
+
+/** Body of a service's request. Its token may name the project. */
+export const ServiceEnrolRequestSchema = Type.Object(
+  { ...requestFields, lifetime: Lifetime, project: Type.Optional(ShortText) },
+  strict,
+);
+
+/** A minion whose key is known. */
+export const KnownMinionSchema = Type.Object(
+  {
+    id: ShortText,
+    project: ShortText,
+    instance: Type.Optional(ShortText),
+    /** PEM text of its key. Required without `fingerprint`. */
+    publicKey: Type.Optional(Type.String({ maxLength: 16_384 })),
+    /** SHA-256 of its key, which is accepted when the minion shows it. */
+    fingerprint: Type.Optional(Type.String({ maxLength: 128 })),
+    expires: Type.Optional(ExpiryTime),
+    protocol: Type.Optional(Protocol),
+  },
+  strict,
+);
+
+/** A minion whose key is known; {@link KnownMinionSchema} documents its fields. */
+export type KnownMinion = Readonly<Static<typeof KnownMinionSchema>>;
 
 /** An enrolment that was begun. Nothing of it but the enrolment itself is kept. */
 export interface NewEnrolment {
@@ -105,21 +168,3 @@ export function tryParseFingerprint(text: string): string | undefined {
   const hex = text.replaceAll(':', '').toLowerCase();
   return /^[0-9a-f]{64}$/.test(hex) ? hex.replace(/(..)(?=.)/g, '$1:') : undefined;
 }
-
-/** A value of a minion's configuration. */
-type ConfigValue =
-  | string
-  | number
-  | boolean
-  | null
-  | readonly ConfigValue[]
-  | { readonly [name: string]: ConfigValue };
-
-/** Options of a minion by their names in Salt. */
-export type MinionConfig = Readonly<Record<string, ConfigValue>>;
-
-/**
- * What reads user-data on the machine: cloud-init with its module `salt_minion`; anything that runs
- * a shell script; cloudbase-init.
- */
-export type UserDataFormat = 'cloud-init' | 'shell' | 'cloudbase-init';

@@ -1,36 +1,23 @@
 /** Imports minions whose keys, or fingerprints, are known. */
 
 import { randomBytes } from 'node:crypto';
-import type { KeyLifecycle } from '#master';
 import { parsePublicKey } from '#minion-protocol';
 import { BridgeError } from '../errors.ts';
 import type { SharedNames } from '../shared-names.ts';
-import { type Enrolment, fingerprintOf, tryParseFingerprint } from './enrolment.ts';
-import type { EnrolmentRepository } from './enrolment-repository.ts';
-import type { EnrolmentEvent, EnrolmentTransitions } from './enrolment-transitions.ts';
+import {
+  type Enrolment,
+  fingerprintOf,
+  type KnownMinion,
+  tryParseFingerprint,
+} from './enrolment.ts';
+import type { EnrollOptions } from './enrolment-options.ts';
+import type { EnrolmentParts, EnrolmentTransitions } from './enrolment-transitions.ts';
 
-/** A minion whose key is known. */
-export interface KnownMinion {
-  readonly id: string;
-  readonly project: string;
-  readonly instance?: string;
-  /** PEM text of its key. Else `fingerprint`. */
-  readonly publicKey?: string;
-  /** SHA-256 of its key: it is accepted when it is shown. */
-  readonly fingerprint?: string;
-  /** See `EnrolRequest`. */
-  readonly expires?: number;
-  readonly protocol?: 0 | 1 | 2 | 3;
-}
-
-export interface ImportDeps {
-  readonly book: EnrolmentRepository;
+export interface ImportParts extends EnrolmentParts {
   readonly moves: EnrolmentTransitions;
-  readonly admission: KeyLifecycle;
+  /** Ids, of which two members of a cluster must not enrol one each. */
   readonly names: SharedNames;
-  readonly defaultProtocol: 0 | 1 | 2 | 3;
-  readonly tell: (news: EnrolmentEvent) => void;
-  readonly now: () => number;
+  readonly options: Pick<EnrollOptions, 'protocol'>;
 }
 
 /**
@@ -40,7 +27,7 @@ export interface ImportDeps {
  */
 export async function importMinions(
   minions: readonly KnownMinion[],
-  parts: ImportDeps,
+  parts: ImportParts,
 ): Promise<readonly Enrolment[]> {
   const { book, moves, admission, names, tell } = parts;
   const ids = new Set(minions.map(({ id }) => id));
@@ -68,7 +55,7 @@ export async function importMinions(
   return enrolments;
 }
 
-function toEnrolment(minion: KnownMinion, index: number, parts: ImportDeps): Enrolment {
+function toEnrolment(minion: KnownMinion, index: number, parts: ImportParts): Enrolment {
   const { id, project, instance, expires } = minion;
   const place = `entry ${index + 1}`;
   if (!parts.admission.takesId(id))
@@ -88,7 +75,7 @@ function toEnrolment(minion: KnownMinion, index: number, parts: ImportDeps): Enr
     by: 'import',
     state: 'accepted',
     fingerprint,
-    protocol: minion.protocol ?? parts.defaultProtocol,
+    protocol: minion.protocol ?? parts.options.protocol,
     createdAt: parts.now(),
     ...(expires === undefined ? {} : { keyExpiresAt: expires }),
   };

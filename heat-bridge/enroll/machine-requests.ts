@@ -1,48 +1,22 @@
 /** Claims and reports of machines with a ticket, as they come: by themselves, or by an agent. */
 
-import type { Static, TSchema, TUnsafe } from 'typebox';
+import type { FastifyInstance, FastifySchema } from 'fastify';
 import Type from 'typebox';
 import { AuthenticationError } from '#master';
 import { compileSchema, TokenBuckets } from '#runtime';
 import { BridgeError } from '../errors.ts';
+import { describeRoute, parseForm } from '../http/route-schema.ts';
 import type { Enrolment } from './enrolment.ts';
-import type { TicketClaimHandler } from './ticket-claims.ts';
+import { ClaimBody, FailureBody, type TicketClaimHandler } from './ticket-claims.ts';
 import type { MachineIdentity } from './tickets.ts';
 
 /** Refused claims and reports of one address; more are refused unread. */
 const refusedTicketRate = { perSecond: 1, burst: 60 };
 /** Bytes of a body: a ticket and some words. */
-export const machineBodyLimit = 8192;
+const machineBodyLimit = 8192;
 
-const ticketFields = {
-  ticket: Type.String({ maxLength: 2048 }),
-  id: Type.String({ minLength: 1, maxLength: 255 }),
-  instance: Type.Optional(Type.String({ maxLength: 255 })),
-};
-const strict = { additionalProperties: false };
-
-interface TicketFields {
-  readonly ticket: string;
-  readonly id: string;
-  readonly instance?: string;
-}
-
-interface ClaimFields extends TicketFields {
-  readonly fingerprint: string;
-}
-
-interface FailureFields extends TicketFields {
-  readonly reason: string;
-}
-
-export const ClaimBody: TUnsafe<ClaimFields> = Type.Unsafe<ClaimFields>(
-  Type.Object({ ...ticketFields, fingerprint: Type.String({ maxLength: 128 }) }, strict),
-);
-const parseClaim = bodyParser(ClaimBody);
-export const FailureBody: TUnsafe<FailureFields> = Type.Unsafe<FailureFields>(
-  Type.Object({ ...ticketFields, reason: Type.String({ maxLength: 4096 }) }, strict),
-);
-const parseFailure = bodyParser(FailureBody);
+const claimForm = compileSchema(ClaimBody);
+const failureForm = compileSchema(FailureBody);
 
 /** Where a request came from. */
 interface MachineOrigin {
@@ -72,7 +46,7 @@ export class MachineRequests {
   /** @throws BridgeError; see {@link TicketClaimHandler.claim}; AuthenticationError ERR_EAUTH_LIMIT */
   async claim(body: unknown, from: MachineOrigin): Promise<ClaimAnswer> {
     const enrolment = await this.#metered(from, async () =>
-      this.#claims.claim({ ...parseClaim(body), ...from }),
+      this.#claims.claim({ ...parseForm(claimForm, body, 'ERR_ENROLL_ARGS'), ...from }),
     );
     const { id, state } = enrolment;
     // An agent knows the machine, which needs no token.
@@ -82,7 +56,9 @@ export class MachineRequests {
 
   /** @throws BridgeError; see {@link TicketClaimHandler.report}; AuthenticationError ERR_EAUTH_LIMIT */
   async report(body: unknown, from: MachineOrigin): Promise<object> {
-    await this.#metered(from, async () => this.#claims.report({ ...parseFailure(body), ...from }));
+    await this.#metered(from, async () =>
+      this.#claims.report({ ...parseForm(failureForm, body, 'ERR_ENROLL_ARGS'), ...from }),
+    );
     return {};
   }
 
@@ -100,13 +76,42 @@ export class MachineRequests {
   }
 }
 
-/** @throws BridgeError ERR_ENROLL_ARGS from the function given, without a value */
-export function bodyParser<S extends TSchema>(schema: S): (body: unknown) => Static<S> {
-  const check = compileSchema(schema);
-  return (body) => {
-    const [first] = check.Errors(body);
-    if (first === undefined) return check.Parse(body);
-    const name = first.instancePath.slice(1) || 'the body';
-    throw new BridgeError('ERR_ENROLL_ARGS', `${name}: ${first.message}`);
-  };
+/** The ticket is in the body. */
+const ticketAccess = 'credentials';
+/** Of a claim, whichever way it comes. */
+const claimOperation: FastifySchema = describeRoute({
+  summary: 'A machine claims for its key, by its ticket',
+  access: ticketAccess,
+  body: ClaimBody,
+  answer: Type.Object({
+    id: Type.String(),
+    state: Type.String(),
+    /** By which the machine calls the bridge from now on. */
+    token: Type.Optional(Type.String()),
+  }),
+});
+/** Of a report. */
+const failureOperation: FastifySchema = describeRoute({
+  summary: 'A machine says, by its ticket, why it cannot be made a minion',
+  access: ticketAccess,
+  body: FailureBody,
+  answer: Type.Object({}),
+});
+
+/** Descriptions of the routes of machines. */
+export const machineRoutes: {
+  readonly bodyLimit: number;
+  readonly claim: FastifySchema;
+  readonly failure: FastifySchema;
+} = { bodyLimit: machineBodyLimit, claim: claimOperation, failure: failureOperation };
+
+/** `POST enroll/claim` and `POST enroll/failure`. */
+export function addMachineRoutes(app: FastifyInstance, machines: MachineRequests): void {
+  const bodyLimit = machineBodyLimit;
+  app.post('/enroll/claim', { bodyLimit, schema: claimOperation }, ({ body, ip: address }) =>
+    machines.claim(body, { address }),
+  );
+  app.post('/enroll/failure', { bodyLimit, schema: failureOperation }, ({ body, ip: address }) =>
+    machines.report(body, { address }),
+  );
 }

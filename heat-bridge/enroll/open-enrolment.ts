@@ -8,7 +8,6 @@ import type { BridgeContribution } from '../bridge-extension.ts';
 import { BridgeError } from '../errors.ts';
 import { familyOf } from '../figures.ts';
 import { SharedNames } from '../shared-names.ts';
-import { createEnrollApi, type EnrollApi, type RetireListener } from './enroll-api.ts';
 import type { Enrolment, EnrolRequest, NewEnrolment } from './enrolment.ts';
 import { EnrolmentDeadlines } from './enrolment-deadlines.ts';
 import type { EnrollOptions } from './enrolment-options.ts';
@@ -16,13 +15,12 @@ import { createEnrolmentEmitter } from './enrolment-reports.ts';
 import { EnrolmentRepository, type KnownEnrolments } from './enrolment-repository.ts';
 import { addServiceRoutes } from './enrolment-routes.ts';
 import { enrollMethods } from './enrolment-rpc.ts';
-import { EnrolmentService } from './enrolment-service.ts';
+import { type EnrollApi, EnrolmentService, type RetireListener } from './enrolment-service.ts';
 import { EnrolmentTransitions } from './enrolment-transitions.ts';
 import { KeyPairs } from './key-pairs.ts';
-import { MachineRequests } from './machine-requests.ts';
-import { addMachineRoutes, machineRoutes } from './machine-routes.ts';
+import { addMachineRoutes, MachineRequests, machineRoutes } from './machine-requests.ts';
 import { TicketClaimHandler } from './ticket-claims.ts';
-import { openTicketKey, ticketKeyOf } from './ticket-key.ts';
+import { openTicketKey, ticketKeyOf } from './tickets.ts';
 import { UsedTickets } from './used-tickets.ts';
 import { UserDataWriter } from './user-data.ts';
 
@@ -72,24 +70,20 @@ export async function openEnrolment(
   const onRetire = async (id: string): Promise<void> => {
     for (const listener of listeners) await listener(id);
   };
-  const moves = new EnrolmentTransitions({ book, spent, admission, onRetire, tell, now });
+  const base = { book, admission, tell, now, names, options };
+  const moves = new EnrolmentTransitions({ ...base, spent, onRetire });
+  const parts = { ...base, moves };
   const keyPairs = new KeyPairs({ bits: options.keyBits, prepared: options.preparedKeys });
-  const { ticketLifetimeMs, protocol, isOn, takesGrains, maxOpen } = options;
-  const defaults = { ticketLifetimeMs, protocol, isOn, takesGrains, maxOpen };
   let isServed = false;
   let tokenOf: (enrolment: Enrolment) => string | undefined = () => undefined;
-  const desk = new EnrolmentService({
-    book,
-    moves,
-    admission,
+  const api = new EnrolmentService({
+    ...parts,
     keyPairs,
-    names,
     privateKey: key.privateKey,
     writer: () => createUserDataWriter(host, options),
     isServed: () => isServed,
-    defaults,
-    tell,
-    now,
+    listeners,
+    closing,
   });
   const rules = {
     publicKey: key.publicKey,
@@ -97,23 +91,10 @@ export async function openEnrolment(
     isSpent: (number: string) => spent.has(number),
     now,
   };
-  const claims = new TicketClaimHandler({ book, moves, admission, rules, takesGrains, tell });
+  const claims = new TicketClaimHandler({ ...parts, rules });
   const machines = new MachineRequests(claims, (enrolment) => tokenOf(enrolment));
   const isActive = (): boolean => cluster?.isHeld !== false;
-  const deadlines = new EnrolmentDeadlines({ book, moves, bursts, isActive, now, log });
-  const api = createEnrollApi({
-    desk,
-    book,
-    moves,
-    keyPairs,
-    admission,
-    names,
-    listeners,
-    defaultProtocol: protocol,
-    tell,
-    now,
-    closing,
-  });
+  const deadlines = new EnrolmentDeadlines({ ...parts, bursts, isActive, log });
   if (cluster === undefined) await moves.resume();
   else await moves.resumeTickets();
   book.onFollowed = (enrolment) => {
@@ -136,7 +117,7 @@ export async function openEnrolment(
       const enrolment = book.liveOf(minion);
       return enrolment === undefined || enrolment.state === 'open' ? undefined : enrolment.project;
     },
-    reissue: (enrolment, request) => desk.reissue(enrolment, request),
+    reissue: (enrolment, request) => api.reissue(enrolment, request),
     giveTokens: (given) => {
       tokenOf = given;
     },
@@ -158,7 +139,7 @@ export async function openEnrolment(
       addRoutes: (app, doors) => {
         isServed = true;
         addMachineRoutes(app, machines);
-        addServiceRoutes(app, doors, host, api, protocol);
+        addServiceRoutes(app, doors, host, api, options.protocol);
       },
       start: () => {
         deadlines.start();

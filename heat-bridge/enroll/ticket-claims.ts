@@ -1,10 +1,11 @@
 /** Requests of machines with a ticket: claims and reports. */
 
-import type { KeyLifecycle, OpenExtension } from '#master';
+import Type, { type Static } from 'typebox';
+import type { OpenExtension } from '#master';
 import { BridgeError } from '../errors.ts';
 import { type Enrolment, fingerprintOf, tryParseFingerprint } from './enrolment.ts';
-import type { EnrolmentRepository } from './enrolment-repository.ts';
-import type { EnrolmentEvent, EnrolmentTransitions } from './enrolment-transitions.ts';
+import type { EnrollOptions } from './enrolment-options.ts';
+import type { EnrolmentParts, EnrolmentTransitions } from './enrolment-transitions.ts';
 import {
   checkTicketBinding,
   checkTicketUnused,
@@ -20,34 +21,41 @@ type OfferedKey = Parameters<KeyAcceptanceHook>[0];
 
 type KeyAcceptanceHook = NonNullable<OpenExtension['advice']>;
 
-/** A claim for a key. */
-export interface KeyClaim extends ShownTicket {
-  /** SHA-256 of the key, as `salt-key` or `sha256sum` print it. */
-  readonly fingerprint: string;
-}
+const ticketFields = {
+  ticket: Type.String({ maxLength: 2048 }),
+  id: Type.String({ minLength: 1, maxLength: 255 }),
+  instance: Type.Optional(Type.String({ maxLength: 255 })),
+};
+const strict = { additionalProperties: false };
 
-/** A machine that cannot be made a minion. */
-export interface FailureReport extends ShownTicket {
-  /** For a person. */
-  readonly reason: string;
-}
+/** Claim of a machine for its key. */
+export const ClaimBody = Type.Object(
+  {
+    ...ticketFields,
+    /** SHA-256 of the key, as `salt-key` or `sha256sum` print it. */
+    fingerprint: Type.String({ maxLength: 128 }),
+  },
+  strict,
+);
+/** Report of a machine that cannot be made a minion. */
+export const FailureBody = Type.Object(
+  { ...ticketFields, reason: Type.String({ maxLength: 4096 }) },
+  strict,
+);
 
-export interface TicketClaimDeps {
-  readonly book: EnrolmentRepository;
+export interface TicketClaimParts extends EnrolmentParts {
   readonly moves: EnrolmentTransitions;
-  readonly admission: KeyLifecycle;
   readonly rules: TicketRules;
   /** Whether tickets are taken as grains. */
-  readonly takesGrains: boolean;
-  readonly tell: (news: EnrolmentEvent) => void;
+  readonly options: Pick<EnrollOptions, 'takesGrains'>;
 }
 
 const maxReasonLength = 500;
 
 export class TicketClaimHandler {
-  readonly #parts: TicketClaimDeps;
+  readonly #parts: TicketClaimParts;
 
-  constructor(parts: TicketClaimDeps) {
+  constructor(parts: TicketClaimParts) {
     this.#parts = parts;
   }
 
@@ -56,7 +64,7 @@ export class TicketClaimHandler {
    * @throws BridgeError ERR_TICKET, ERR_TICKET_BOUND, ERR_TICKET_EXPIRED, ERR_TICKET_SPENT,
    * ERR_ENROLL_TAKEN, ERR_ENROLL_ARGS
    */
-  async claim(claim: KeyClaim): Promise<Enrolment> {
+  async claim(claim: ShownTicket & Static<typeof ClaimBody>): Promise<Enrolment> {
     const { moves, rules } = this.#parts;
     const fingerprint = tryParseFingerprint(claim.fingerprint);
     if (fingerprint === undefined) {
@@ -79,7 +87,7 @@ export class TicketClaimHandler {
    * Gives up an enrolment whose machine has not signed in, by its ticket.
    * @throws BridgeError ERR_TICKET, ERR_TICKET_BOUND, ERR_TICKET_SPENT
    */
-  async report({ reason, ...shown }: FailureReport): Promise<void> {
+  async report({ reason, ...shown }: ShownTicket & Static<typeof FailureBody>): Promise<void> {
     const { moves, rules } = this.#parts;
     const reported = findEnrolmentOfTicket(shown.ticket, rules);
     // A machine that fails may not know what it is called.
@@ -98,7 +106,7 @@ export class TicketClaimHandler {
     const known = this.#parts.book.liveOf(offered.id);
     if (known === undefined) return undefined;
     const fingerprint = fingerprintOf(offered.publicKey);
-    const ticket = this.#parts.takesGrains ? offered.grains[ticketGrain] : undefined;
+    const ticket = this.#parts.options.takesGrains ? offered.grains[ticketGrain] : undefined;
     if (typeof ticket === 'string' && known.by === 'grain') {
       return this.#takeGrain(known, ticket, fingerprint, offered);
     }

@@ -5,26 +5,18 @@
  *     sbt1.<claims: base64url of JSON>.<Ed25519 signature of what stands before it: base64url>
  */
 
-import { type KeyObject, sign, verify } from 'node:crypto';
+import {
+  createPrivateKey,
+  createPublicKey,
+  type KeyObject,
+  randomBytes,
+  sign,
+  verify,
+} from 'node:crypto';
 import { Type } from 'typebox';
-import { compileSchema } from '#runtime';
+import { compileSchema, readTextIfPresent, writeFileAtomically } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import type { Enrolment } from './enrolment.ts';
-
-/** What a ticket says. */
-export interface TicketClaims {
-  /** 22 characters that name the ticket and its enrolment. */
-  readonly number: string;
-  /** Id of the minion. */
-  readonly minion: string;
-  readonly project: string;
-  /** What the cloud calls the machine. Absent: not bound to one. */
-  readonly instance?: string;
-  /** Address that it must be shown from. Absent: from anywhere. */
-  readonly address?: string;
-  /** Milliseconds since 1970. */
-  readonly expiresAt: number;
-}
 
 /** A ticket that was read; what it says is not to be believed before {@link verifyTicket}. */
 export interface ParsedTicket {
@@ -41,19 +33,27 @@ const ticketForm = /^(sbt1\.[A-Za-z0-9_-]+)\.([A-Za-z0-9_-]{86})$/;
 
 const ClaimText = Type.String({ minLength: 1, maxLength: 255 });
 
-const claimsCheck = compileSchema(
-  Type.Object(
-    {
-      number: Type.String({ pattern: '^[A-Za-z0-9_-]{22}$' }),
-      minion: ClaimText,
-      project: ClaimText,
-      instance: Type.Optional(ClaimText),
-      address: Type.Optional(ClaimText),
-      expiresAt: Type.Integer({ minimum: 0 }),
-    },
-    { additionalProperties: false },
-  ),
+/** Content of a ticket. */
+const TicketClaims = Type.Object(
+  {
+    /** 22 characters that name the ticket and its enrolment. */
+    number: Type.String({ pattern: '^[A-Za-z0-9_-]{22}$' }),
+    /** Id of the minion. */
+    minion: ClaimText,
+    project: ClaimText,
+    /** Name of the machine in the cloud. Absent: not bound to one. */
+    instance: Type.Optional(ClaimText),
+    /** Address that it must be shown from. Absent: from anywhere. */
+    address: Type.Optional(ClaimText),
+    /** Milliseconds since 1970. */
+    expiresAt: Type.Integer({ minimum: 0 }),
+  },
+  { additionalProperties: false },
 );
+const claimsCheck = compileSchema(TicketClaims);
+
+/** Content of a ticket. */
+export type TicketClaims = Readonly<Type.Static<typeof TicketClaims>>;
 
 /** Makes the text of a ticket. @param privateKey of Ed25519 */
 export function signTicket(claims: TicketClaims, privateKey: KeyObject): string {
@@ -180,4 +180,40 @@ function ticketBoundError(what: string): BridgeError {
 /** IPv4 as IPv6 sockets tell it is IPv4. */
 function unmapIpv4(address: string): string {
   return address.replace(/^::ffff:(?=\d+\.)/i, '');
+}
+
+/** An Ed25519 pair. */
+export interface TicketKey {
+  readonly publicKey: KeyObject;
+  readonly privateKey: KeyObject;
+}
+
+const seedLength = 32;
+
+/** What stands before the seed in PKCS #8 [RFC 8410]. */
+const pkcs8Prefix = Buffer.from('302e020100300506032b657004220420', 'hex');
+
+/**
+ * Reads the key (0600, 44 characters of base64), or makes it.
+ * @throws BridgeError ERR_TICKET_KEY for a file that holds none
+ */
+export async function openTicketKey(file: string): Promise<TicketKey> {
+  const text = await readTextIfPresent(file);
+  if (text === undefined) {
+    const seed = randomBytes(seedLength);
+    await writeFileAtomically(file, `${seed.toString('base64')}\n`, 0o600);
+    return ticketKeyOf(seed);
+  }
+  const seed = Buffer.from(text.trim(), 'base64');
+  if (seed.length !== seedLength) {
+    throw new BridgeError('ERR_TICKET_KEY', `${file}: expected ${seedLength} bytes in base64`);
+  }
+  return ticketKeyOf(seed);
+}
+
+/** @param seed - 32 bytes */
+export function ticketKeyOf(seed: Uint8Array): TicketKey {
+  const der = Buffer.concat([pkcs8Prefix, seed]);
+  const privateKey = createPrivateKey({ key: der, format: 'der', type: 'pkcs8' });
+  return { privateKey, publicKey: createPublicKey(privateKey) };
 }

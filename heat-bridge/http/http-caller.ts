@@ -1,7 +1,7 @@
 /** Finds the caller of an HTTP request, and decides early whether it may call a command. */
 
 import type { FastifyRequest } from 'fastify';
-import { hasRules, mayCallCommand } from '#acl';
+import { hasRules, mayCallCommand, type Subject } from '#acl';
 import type { ExtensionHost, HttpServerContext } from '#master';
 import { BridgeError } from '../errors.ts';
 
@@ -36,4 +36,45 @@ export function createCallerResolver(
 export function requireCommandRule(caller: HttpCaller, command: string): void {
   if (caller.mayCall(command)) return;
   throw new BridgeError('ERR_COMMAND_DENIED', 'no rule permits a command of this name');
+}
+
+/**
+ * The project that a request is for: a token of Keystone's says it, and otherwise the caller may.
+ * @throws BridgeError ERR_PROJECT where the caller names another one than that of the token
+ */
+export function resolveProject(
+  subject: Subject | undefined,
+  given: string | undefined,
+): string | undefined {
+  if (subject?.kind !== 'project') return given;
+  const { id } = subject.project;
+  if (given === undefined || given === id) return id;
+  throw new BridgeError('ERR_PROJECT', 'project: another one than that of the token; leave it out');
+}
+
+type TokenHolder = Awaited<ReturnType<ExtensionHost['holdToken']>>;
+
+/** Who asks, and what they may; to be stopped. @throws AuthenticationError */
+export function tokenHolderOf(
+  request: FastifyRequest,
+  doors: HttpServerContext,
+  host: Pick<ExtensionHost, 'holdToken'>,
+): Promise<TokenHolder> {
+  // What is no token of anybody is refused there, in the words for all of them.
+  return host.holdToken(doors.tokenOf(request) ?? '');
+}
+
+/** The name of an owner, which no other subject has. */
+export function ownerNameOf(subject: Subject): string {
+  switch (subject.kind) {
+    case 'minion':
+      return `minion:${subject.id}`;
+    case 'user':
+      return `user:${subject.eauth ?? ''}:${subject.name}`;
+    case 'project':
+      // Whoever acts for it.
+      return `project:${subject.project.id}`;
+    default:
+      return `${subject.kind}:${subject.name}`;
+  }
 }

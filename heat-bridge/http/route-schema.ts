@@ -1,10 +1,14 @@
 /** Schemas of routes, for validation and for OpenAPI. */
 
 import type { FastifySchema } from 'fastify';
-import type { TSchema } from 'typebox';
-import Type from 'typebox';
+import Type, { type Static, type TSchema, type TUnsafe } from 'typebox';
 import { nearestName, type RouteOperation, routeSchema } from '#runtime';
-import { BridgeError } from '../errors.ts';
+import { BridgeError, type BridgeErrorCode } from '../errors.ts';
+
+/** Returns the schema of a list that is not changed. */
+export function listOf<S extends TSchema>(item: S): TUnsafe<readonly Static<S>[]> {
+  return Type.Unsafe<readonly Static<S>[]>(Type.Array(item));
+}
 
 /** Body of a refusal of the bridge. */
 const refusal: Readonly<Record<string, TSchema>> = {
@@ -28,11 +32,28 @@ interface CompiledSchema<T> {
     readonly message: string;
   }[];
   Parse(value: unknown): T;
-  Type(): TSchema;
+}
+
+/**
+ * Reads a value by its schema.
+ * @param whole - name of the value in the message
+ * @throws BridgeError with this code, without a value
+ */
+export function parseForm<T>(
+  form: CompiledSchema<T>,
+  value: unknown,
+  code: BridgeErrorCode,
+  whole = 'the body',
+): T {
+  const [first] = form.Errors(value);
+  if (first === undefined) return form.Parse(value);
+  const field = first.instancePath.slice(1).replaceAll('/', '.') || whole;
+  const problem = first.keyword === 'boolean' ? 'there is no such field' : first.message;
+  throw new BridgeError(code, `${field}: ${problem}`);
 }
 
 /** @throws BridgeError ERR_COMMAND_PARAMETERS, without a value */
-export function parseBody<T>(form: CompiledSchema<T>, body: unknown): T {
+export function parseBody<T>(form: CompiledSchema<T> & { Type(): TSchema }, body: unknown): T {
   const [first] = form.Errors(body);
   if (first === undefined) return form.Parse(body);
   // What no schema describes is measured against the schema `false`; its name is the caller's.

@@ -34,22 +34,13 @@ const KeystoneSection = Type.Object(
   { additionalProperties: false },
 );
 
-/** See the section. */
-export interface KeystoneOptions {
-  /** Ends with `/v3`. */
-  readonly url: string;
-  /** The one service that is asked. */
-  readonly endpoints: ReadonlyMap<string, AllowedEndpoint>;
-  readonly user: EntityReference & { readonly password: string };
-  readonly project: EntityReference;
-  /** Milliseconds for one exchange. Default 5,000. */
-  readonly timeoutMs: number;
-}
+/** Options of Keystone, with their defaults. */
+export type KeystoneOptions = Readonly<ReturnType<typeof parseKeystoneOptions>>;
 
 const defaultDomain = 'Default';
 
 /** @param name - of the section in errors @throws BridgeError ERR_BRIDGE_OPTIONS */
-export function parseKeystoneOptions(given: unknown, name = 'bridge:keystone'): KeystoneOptions {
+export function parseKeystoneOptions(given: unknown, name = 'bridge:keystone') {
   const section = parseSection(name, KeystoneSection, given);
   const { url, username, password, project, timeout = 5 } = section;
   const inDomain = (name: string, domain = defaultDomain): EntityReference => ({
@@ -57,10 +48,13 @@ export function parseKeystoneOptions(given: unknown, name = 'bridge:keystone'): 
     domain: { name: domain },
   });
   return {
+    /** Ends with `/v3`. */
     url,
+    /** The one service that is asked. */
     endpoints: keystoneEndpoint(section, name),
     user: { ...inDomain(username, section.user_domain), password },
     project: inDomain(project, section.project_domain),
+    /** Milliseconds for one exchange. */
     timeoutMs: timeout * 1000,
   };
 }

@@ -8,8 +8,8 @@ import { BridgeError } from '../errors.ts';
 import { isDescribedBySchema, parseJsonPointer } from './json-pointer.ts';
 import type { PlanDefinition, StepDefinition, StepSources } from './plan-definition.ts';
 import { checkGroups, isSingleMinionGroup } from './plan-groups.ts';
-import { ancestorsOf, type StepDependencies, topologicalOrder } from './step-dependencies.ts';
 import { parametersOfStepSource, type StepReference, stepReferences } from './step-parameters.ts';
+import { ancestorsOf, type StepDependencies, topologicalOrder } from './step-schedule.ts';
 
 /** A command with where its parameters come from. */
 export interface MappedCommand {

@@ -28,67 +28,8 @@ export type StepSource =
 /** By parameter of a command. */
 export type StepSources = Readonly<Record<string, StepSource>>;
 
-/** Minions that steps are for: given by the caller, or part of another group. */
-export interface GroupDefinition {
-  readonly description?: string;
-  /** Minions at least. Default 1; of a `rest` 0. */
-  readonly min?: number;
-  /** Minions at most. Default: any number. */
-  readonly max?: number;
-  /** The group that it is part of. Default: the caller gives it. */
-  readonly from?: string;
-  /** Which part: its first minion, or all but that. */
-  readonly select?: 'first' | 'rest';
-}
-
-/** What takes back a step. */
-interface UndoDefinition {
-  readonly command: string;
-  /** Default: each of the plan's parameters under its own name. */
-  readonly params?: StepSources;
-  /** Also on minions where the step did not succeed. Default false. */
-  readonly failed?: boolean;
-}
-
-/** A named command on a group. */
-export interface StepDefinition {
-  readonly command: string;
-  /** Name of the group. */
-  readonly group: string;
-  /** Default: each of the plan's parameters under its own name. */
-  readonly params?: StepSources;
-  /** Steps that must have succeeded. Default: none. */
-  readonly needs?: readonly string[];
-  /** Minions at a time: a number, or a share of them such as `25%`. Default: all of them. */
-  readonly batchSize?: number | string;
-  /** The step fails when more minions than this fail. Default 0. */
-  readonly maxFailures?: number;
-  /** Whether its failure ends the plan. Default `stop`. */
-  readonly onFailure?: 'stop' | 'continue';
-  readonly undo?: UndoDefinition;
-}
-
-/** Several commands as one. */
-export interface PlanDefinition {
-  /** In the form of a command's. */
-  readonly name: string;
-  /** What it does, for whoever calls it. */
-  readonly description: string;
-  /** It grows when callers must change something. Default 1. */
-  readonly version?: number;
-  /** JSON Schema of an object. Default: no parameters. */
-  readonly parameters?: JsonSchema;
-  readonly groups: Readonly<Record<string, GroupDefinition>>;
-  readonly steps: Readonly<Record<string, StepDefinition>>;
-  /**
-   * How long its steps may take, what takes them back not counted. Default 600. In files `timeout`.
-   */
-  readonly timeoutSeconds?: number;
-  /** Steps at a time. Default 8. */
-  readonly parallel?: number;
-  /** What to use instead. */
-  readonly deprecated?: string;
-}
+/** Minions that steps are for; {@link GroupSchema} documents the fields. */
+export type GroupDefinition = Readonly<Static<typeof GroupSchema>>;
 
 const strict = { additionalProperties: false };
 const Words = Type.String({ minLength: 1, maxLength: 4096 });
@@ -96,63 +37,96 @@ const Words = Type.String({ minLength: 1, maxLength: 4096 });
 const word = '^[a-z][a-z0-9-]{0,63}$';
 const Word = Type.String({ pattern: word });
 const Count = Type.Integer({ minimum: 0, maximum: 1_000_000 });
-const Sources = Type.Record(Type.String(), Type.Unknown());
+const Sources = Type.Unsafe<StepSources>(Type.Record(Type.String(), Type.Unknown()));
+const Schema = Type.Unsafe<JsonSchema>(Type.Object({}));
 
-const Group = Type.Object(
+/** Minions that steps are for: given by the caller, or part of another group. */
+export const GroupSchema = Type.Object(
   {
     description: Type.Optional(Words),
+    /** Minimum number of minions. Default 1; of a `rest` 0. */
     min: Type.Optional(Count),
+    /** Maximum number of minions. Default: any number. */
     max: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
+    /** Group that it is part of. Default: the caller gives the minions. */
     from: Type.Optional(Word),
+    /** Part of that group: its first minion, or all but the first. */
     select: Type.Optional(Type.Union([Type.Literal('first'), Type.Literal('rest')])),
   },
   strict,
 );
+/** Command that undoes a step. */
 const Undo = Type.Object(
-  { command: Words, params: Type.Optional(Sources), failed: Type.Optional(Type.Boolean()) },
+  {
+    command: Words,
+    /** Default: each of the plan's parameters under its own name. */
+    params: Type.Optional(Sources),
+    /** Whether it also runs on minions where the step did not succeed. Default false. */
+    failed: Type.Optional(Type.Boolean()),
+  },
   strict,
 );
 const Step = Type.Object(
   {
     command: Words,
+    /** Name of the group. */
     group: Word,
+    /** Default: each of the plan's parameters under its own name. */
     params: Type.Optional(Sources),
-    needs: Type.Optional(Type.Array(Word)),
+    /** Steps that must have succeeded. Default: none. */
+    needs: Type.Optional(Type.Unsafe<readonly string[]>(Type.Array(Word))),
+    /** Minions at a time: a number, or a share of them such as `25%`. Default: all of them. */
     batchSize: Type.Optional(
       Type.Union([
         Type.Integer({ minimum: 1, maximum: 1_000_000 }),
         Type.String({ pattern: '^([1-9][0-9]?|100)%$' }),
       ]),
     ),
+    /** The step fails when more minions than this fail. Default 0. */
     maxFailures: Type.Optional(Count),
+    /** Whether its failure ends the plan. Default `stop`. */
     onFailure: Type.Optional(Type.Union([Type.Literal('stop'), Type.Literal('continue')])),
     undo: Type.Optional(Undo),
   },
   strict,
 );
+
+/** A named command on a group. */
+export type StepDefinition = Readonly<Static<typeof Step>>;
+
+const names = { ...strict, minProperties: 1 };
 /** What stands behind a name in a file. */
 const PlanBody = Type.Object(
   {
+    /** Effect of the plan, for callers. */
     description: Words,
+    /** It grows when callers must change something. Default 1. */
     version: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
-    parameters: Type.Optional(Type.Object({})),
-    groups: Type.Record(Type.String({ pattern: word }), Group, {
-      ...strict,
-      minProperties: 1,
-      maxProperties: 32,
-    }),
-    steps: Type.Record(Type.String({ pattern: word }), Step, {
-      ...strict,
-      minProperties: 1,
-      maxProperties: 128,
-    }),
+    /** JSON Schema of an object. Default: no parameters. */
+    parameters: Type.Optional(Schema),
+    groups: Type.Unsafe<Readonly<Record<string, GroupDefinition>>>(
+      Type.Record(Type.String({ pattern: word }), GroupSchema, { ...names, maxProperties: 32 }),
+    ),
+    steps: Type.Unsafe<Readonly<Record<string, StepDefinition>>>(
+      Type.Record(Type.String({ pattern: word }), Step, { ...names, maxProperties: 128 }),
+    ),
+    /** Maximum duration of its steps, without undoing them. Default 600. In files `timeout`. */
     timeoutSeconds: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 86_400 })),
+    /** Steps at a time. Default 8. */
     parallel: Type.Optional(Type.Integer({ minimum: 1, maximum: 64 })),
+    /** Replacement for callers of a deprecated plan. */
     deprecated: Type.Optional(Words),
   },
   strict,
 );
 const compiledPlanBody = compileSchema(PlanBody);
+
+/** Several commands as one. */
+export interface PlanDefinition extends Readonly<Static<typeof PlanBody>> {
+  /** In the form of a command's. */
+  readonly name: string;
+}
+
 const maxDepth = 16;
 
 /**
@@ -164,7 +138,7 @@ export function parsePlanDefinition(name: string, value: unknown): PlanDefinitio
     throw catalogError(name, '', 'expected a name such as mysql.create-cluster');
   }
   refuseForm(name, value, { body: compiledPlanBody, schema: PlanBody });
-  const { steps, ...rest }: Static<typeof PlanBody> = compiledPlanBody.Parse(value);
+  const { steps, ...rest } = compiledPlanBody.Parse(value);
   const read = Object.entries(steps).map(([key, { params, undo, ...step }]) => [
     key,
     {
@@ -173,7 +147,7 @@ export function parsePlanDefinition(name: string, value: unknown): PlanDefinitio
       ...(undo === undefined ? {} : { undo: parseUndo(name, `steps.${key}.undo`, undo) }),
     },
   ]);
-  return { ...rest, name, steps: Object.fromEntries(read) } as PlanDefinition; // optional, never undefined
+  return { ...rest, name, steps: Object.fromEntries(read) };
 }
 
 /** Fields of a step in files, with the options of programs that they mean. */
@@ -198,7 +172,11 @@ export function parsePlanEntry(name: string, value: unknown): PlanDefinition {
   return parsePlanDefinition(name, { ...given, steps: Object.fromEntries(steps) });
 }
 
-function parseUndo(name: string, field: string, { params, ...undo }: Static<typeof Undo>): object {
+function parseUndo(
+  name: string,
+  field: string,
+  { params, ...undo }: Static<typeof Undo>,
+): Static<typeof Undo> {
   return { ...undo, ...parseStepSources(name, `${field}.params`, params) };
 }
 

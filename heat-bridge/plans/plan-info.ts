@@ -1,35 +1,42 @@
 /** The public description of a plan. */
 
-import type { JsonSchema } from '../commands/command-definition.ts';
+import Type, { type Static } from 'typebox';
+import { Texts } from '#store';
+import { SchemaField } from '../commands/command-info.ts';
+import { listOf } from '../http/route-schema.ts';
 import type { CompiledPlan } from './plan-catalog.ts';
-import type { GroupDefinition } from './plan-definition.ts';
+import { GroupSchema } from './plan-definition.ts';
 
-/** A step, as far as callers are told. */
-interface StepInfo {
-  readonly name: string;
-  readonly command: string;
-  readonly group: string;
-  readonly needs: readonly string[];
-  readonly onFailure: 'stop' | 'continue';
-  /** The command that takes it back. */
-  readonly undo?: string;
-}
+const Text = Type.String();
+/** A step, as far as callers see it. */
+const StepSchema = Type.Object({
+  name: Text,
+  command: Text,
+  group: Text,
+  needs: Texts,
+  onFailure: Type.Enum(['stop', 'continue']),
+  /** Command that undoes it. */
+  undo: Type.Optional(Text),
+});
 
-/** What is told of a plan. */
-export interface PlanInfo {
-  readonly name: string;
-  readonly description: string;
-  readonly version: number;
-  readonly parameters: JsonSchema;
-  readonly secret: readonly string[];
-  readonly groups: Readonly<Record<string, GroupDefinition>>;
+/** Description of a plan for those who may run it. */
+export const PlanSchema = Type.Object({
+  name: Text,
+  description: Text,
+  version: Type.Integer(),
+  parameters: SchemaField,
+  secret: Texts,
+  groups: Type.Record(Type.String(), GroupSchema),
   /** Each after those that it needs. */
-  readonly steps: readonly StepInfo[];
+  steps: listOf(StepSchema),
   /** Seconds. */
-  readonly timeout: number;
-  readonly parallel: number;
-  readonly deprecated?: string;
-}
+  timeout: Type.Number(),
+  parallel: Type.Integer(),
+  deprecated: Type.Optional(Text),
+});
+
+/** Description of a plan; {@link PlanSchema} documents its fields. */
+export type PlanInfo = Readonly<Static<typeof PlanSchema>>;
 
 export function describePlan({ definition, steps, secret }: CompiledPlan): PlanInfo {
   const { name, description, groups, deprecated } = definition;

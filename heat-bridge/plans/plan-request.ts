@@ -1,10 +1,13 @@
 /** A call of a plan, and its results. */
 
-import type {
-  CommandCaller,
-  CommandRequest,
-  CommandResult,
-  CommandTarget,
+import Type, { type Static } from 'typebox';
+import { Texts } from '#store';
+import {
+  type CommandCaller,
+  type CommandRequest,
+  type CommandResult,
+  type CommandTarget,
+  ResultSchema,
 } from '../commands/command-request.ts';
 import type { Parameters } from '../commands/parameters.ts';
 import type { Groups } from './plan-groups.ts';
@@ -25,62 +28,83 @@ export interface PlanRequest<P = Parameters, G extends string = string>
   readonly undoOnCancel?: boolean;
 }
 
-/** What became of a step, or of what takes it back. */
-export interface StepOutcome {
-  readonly step: string;
-  readonly command: string;
-  /** `skipped`: it was never begun. */
-  readonly status: 'succeeded' | 'failed' | 'skipped';
-  readonly results: readonly CommandResult[];
-  /** Ids of its runs. */
-  readonly runs: readonly string[];
-  /** For a person. */
-  readonly reason?: string;
-}
+const Text = Type.String();
 
-/** What became of a plan. */
-export interface PlanOutcome {
-  readonly id: string;
-  readonly plan: string;
+/** Outcome of a step, or of undoing it. */
+const StepOutcomeSchema = Type.Object({
+  step: Text,
+  command: Text,
+  /** `skipped`: it was never begun. */
+  status: Type.Enum(['succeeded', 'failed', 'skipped']),
+  results: Type.Unsafe<readonly CommandResult[]>(Type.Array(ResultSchema)),
+  /** Ids of its runs. */
+  runs: Texts,
+  /** For a person. */
+  reason: Type.Optional(Text),
+});
+
+/** Outcome of a step, or of undoing it. */
+export type StepOutcome = Readonly<Static<typeof StepOutcomeSchema>>;
+
+/** Outcome of a plan. */
+export const PlanOutcomeSchema = Type.Object({
+  id: Text,
+  plan: Text,
   /**
    * `partial`: only steps failed that need not succeed, and those that need them; `interrupted`:
-   * the master ended meanwhile, and the same key goes on with it.
+   * the master ended meanwhile, and the same key continues it.
    */
-  readonly status: 'succeeded' | 'partial' | 'failed' | 'timeout' | 'cancelled' | 'interrupted';
+  status: Type.Enum(['succeeded', 'partial', 'failed', 'timeout', 'cancelled', 'interrupted']),
   /** In an order in which each comes after what it needs. */
-  readonly steps: readonly StepOutcome[];
-  /** What was taken back, the latest step first. */
-  readonly undone: readonly StepOutcome[];
+  steps: Type.Unsafe<readonly StepOutcome[]>(Type.Array(StepOutcomeSchema)),
+  /** Steps that were undone, the latest first. */
+  undone: Type.Unsafe<readonly StepOutcome[]>(Type.Array(StepOutcomeSchema)),
   /** The first step whose failure ended the plan. */
-  readonly failedStep?: string;
-}
+  failedStep: Type.Optional(Text),
+});
 
-/** What a step is about: doing it, or taking it back. */
-export type StepKind = 'do' | 'undo';
+/** Outcome of a plan; {@link PlanOutcomeSchema} documents its fields. */
+export type PlanOutcome = Readonly<Static<typeof PlanOutcomeSchema>>;
 
-/** How far a step is. */
-export interface StepProgress {
-  readonly type: 'step';
-  readonly step: string;
-  readonly kind: StepKind;
-  readonly state: 'running' | StepOutcome['status'];
-  /** Minions that it is for, and those of them that had their say and that succeeded. */
-  readonly minions: { readonly all: number; readonly ended: number; readonly succeeded: number };
+const Kind = Type.Enum(['do', 'undo']);
+const counts = { all: Type.Integer(), ended: Type.Integer() };
+
+/** Progress of a step. */
+const StepProgressSchema = Type.Object({
+  type: Type.Literal('step'),
+  step: Text,
+  kind: Kind,
+  state: Type.Enum(['running', 'succeeded', 'failed', 'skipped']),
+  /** Minions that it is for, and those of them that have a result and that succeeded. */
+  minions: Type.Object({ ...counts, succeeded: Type.Integer() }),
   /** Steps of the plan, and those that have ended. */
-  readonly steps: { readonly all: number; readonly ended: number };
-  readonly reason?: string;
-}
+  steps: Type.Object(counts),
+  reason: Type.Optional(Text),
+});
 
-/** What a plan tells while it goes on; `outcome` is last. */
-export type PlanUpdate =
-  | StepProgress
-  | {
-      readonly type: 'result';
-      readonly step: string;
-      readonly kind: StepKind;
-      readonly result: CommandResult;
-    }
-  | { readonly type: 'outcome'; readonly outcome: PlanOutcome };
+/** Doing a step, or undoing it. */
+export type StepKind = Static<typeof Kind>;
+
+/** Progress of a step. */
+export type StepProgress = Readonly<Static<typeof StepProgressSchema>>;
+
+/** Updates of a plan while it is under way; `outcome` is last. */
+export const planUpdates = [
+  StepProgressSchema,
+  Type.Object({
+    type: Type.Literal('result'),
+    step: Text,
+    kind: Kind,
+    result: Type.Unsafe<CommandResult>(ResultSchema),
+  }),
+  Type.Object({
+    type: Type.Literal('outcome'),
+    outcome: Type.Unsafe<PlanOutcome>(PlanOutcomeSchema),
+  }),
+];
+
+/** An update of a plan while it is under way; `outcome` is last. */
+export type PlanUpdate = Readonly<Static<(typeof planUpdates)[number]>>;
 
 /** A plan that was begun, or was there before under the same key. */
 export interface PlanHandle {

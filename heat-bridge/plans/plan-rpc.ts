@@ -2,40 +2,31 @@
 
 import Type from 'typebox';
 import { type ExtensionHost, extensionMethod, extensionStream, type RpcTable } from '#master';
-import type { WireMap, WireValue } from '#minion-protocol';
 import { callableCommands } from '../commands/callers.ts';
-import { ListParameters, rpcCallerOf } from '../commands/command-rpc.ts';
-import type { Parameters } from '../commands/parameters.ts';
+import {
+  callerParameters,
+  ListParameters,
+  rpcCallerOf,
+  runParameters,
+  streamRun,
+  Text,
+} from '../commands/command-rpc.ts';
 import type { PlanApi } from './plan-api.ts';
 import type { Groups } from './plan-groups.ts';
 import { mayRunPlan } from './plan-info.ts';
-import type { PlanHandle, PlanUpdate } from './plan-request.ts';
+import type { PlanHandle } from './plan-request.ts';
 
 const strict = { additionalProperties: false };
-
-const Text = Type.String({ minLength: 1, maxLength: 65_536 });
-
-const callerParameters = {
-  /** Whoever it is of calls, and rules are asked. */
-  token: Type.Optional(Text),
-  /** This service calls, and rules are asked. */
-  service: Type.Optional(Text),
-};
 
 const RunPlanParameters = Type.Object(
   {
     plan: Text,
     groups: Type.Record(Type.String(), Type.Union([Text, Type.Array(Text)])),
-    params: Type.Optional(Type.Unsafe<WireMap>(Type.Object({}))),
-    idempotencyKey: Type.Optional(Text),
-    project: Type.Optional(Text),
-    ...callerParameters,
+    ...runParameters,
   },
   strict,
 );
-
 const FindParameters = Type.Object({ id: Text, ...callerParameters }, strict);
-
 const CancelParameters = Type.Object(
   { id: Text, undo: Type.Optional(Type.Boolean()), ...callerParameters },
   strict,
@@ -69,11 +60,9 @@ export function planMethods(api: PlanApi, host: ExtensionHost): RpcTable {
     runPlan: extensionStream({
       access: 'user',
       parameters: RunPlanParameters,
-      call: async function* (_master, { plan, params, token, service, ...rest }, end) {
-        // JSON, as it came.
-        const given = (params ?? {}) as Readonly<Record<string, WireValue>> as Parameters;
-        const by = rpcCallerOf(token, service);
-        yield* streamPlanRun(await api.run(plan, { ...rest, caller: by, params: given }), end);
+      call: async function* (_master, { plan, token, service, ...rest }, end) {
+        const run = await api.run(plan, { ...rest, caller: rpcCallerOf(token, service) });
+        yield* streamRun(run, firstPlanUpdate(run), end);
       },
       audit: { action: 'plan.run', writtenBy: 'plans' },
     }),
@@ -81,7 +70,8 @@ export function planMethods(api: PlanApi, host: ExtensionHost): RpcTable {
       access: 'user',
       parameters: FindParameters,
       call: async function* (_master, { id, token, service }, end) {
-        yield* streamPlanRun(await api.find(id, rpcCallerOf(token, service)), end);
+        const run = await api.find(id, rpcCallerOf(token, service));
+        yield* streamRun(run, firstPlanUpdate(run), end);
       },
     }),
     cancelPlan: extensionMethod({
@@ -100,16 +90,4 @@ export function planMethods(api: PlanApi, host: ExtensionHost): RpcTable {
 /** The first item of a run of a plan. */
 export function firstPlanUpdate({ id, groups, narrowed, isRepeated }: PlanHandle): PlanStarted {
   return { type: 'begun', id, groups, narrowed, isRepeated };
-}
-
-/** Who reads no more leaves the run to itself. */
-async function* streamPlanRun(
-  handle: PlanHandle,
-  end: AbortSignal,
-): AsyncGenerator<PlanStarted | PlanUpdate, void, void> {
-  yield firstPlanUpdate(handle);
-  for await (const update of handle.updates()) {
-    if (end.aborted) return;
-    yield update;
-  }
 }

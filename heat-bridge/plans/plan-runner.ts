@@ -15,10 +15,10 @@ import {
   jsonDigest,
 } from '../commands/idempotency-keys.ts';
 import type { Parameters } from '../commands/parameters.ts';
-import { Releases } from '../commands/releases.ts';
+import type { Releases } from '../commands/releases.ts';
 import type { RunQuotas } from '../commands/run-quotas.ts';
 import { lateRunError, StoredRuns } from '../commands/stored-runs.ts';
-import { resolveProject } from '../http/request-project.ts';
+import { resolveProject } from '../http/http-caller.ts';
 import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
 import { targetBoundsOfGroup } from './group-reach.ts';
 import type { CompiledPlan, PlanCatalog } from './plan-catalog.ts';
@@ -103,7 +103,7 @@ export class PlanRunner {
   /** In a cluster: lets runs continue at other members. */
   share(): Promise<void> {
     return this.#runs.share('plans', (carried) =>
-      this.#start((releases) => this.#resolveCarried(carried, releases)),
+      this.#carryOut((releases) => this.#resolveCarried(carried, releases)),
     );
   }
 
@@ -114,7 +114,7 @@ export class PlanRunner {
 
   /** See `Bridge.plan`. */
   run(name: string, request: PlanRequest): Promise<PlanHandle> {
-    return this.#start((releases) => this.#resolve(name, request, releases));
+    return this.#carryOut((releases) => this.#resolve(name, request, releases));
   }
 
   /**
@@ -135,21 +135,12 @@ export class PlanRunner {
     return this.#runs.close();
   }
 
-  /** Resolves once the run is under way or found. */
-  #start(resolve: (releases: Releases) => Promise<PlanCall>): Promise<PlanHandle> {
-    return new Promise((reply, reject) => {
-      this.#carryOut(resolve, reply).catch(reject);
-    });
-  }
-
-  /** Carries out one run. The order of its steps is the order of this function. */
-  async #carryOut(
-    resolve: (releases: Releases) => Promise<PlanCall>,
-    reply: (handle: PlanHandle) => void,
-  ): Promise<void> {
-    const releases = new Releases();
-    let report = (): void => {};
-    try {
+  /**
+   * Carries out one run. The order of its steps is the order of this function.
+   * @returns its handle, once the run is under way or found
+   */
+  #carryOut(resolve: (releases: Releases) => Promise<PlanCall>): Promise<PlanHandle> {
+    return this.#runs.carryOut(async (releases, reply) => {
       const call = await resolve(releases);
       const { key } = call;
       const deadline = this.#deadlineOf(call);
@@ -158,11 +149,8 @@ export class PlanRunner {
         ? this.#admitFresh(run)
         : this.#runs.claim(key.owner, () => this.#findOrAdmit(run, key)));
       reply(live.handle(run.isRepeated));
-      if (isBegun(run)) report = await this.#follow(run, live, stored);
-    } finally {
-      releases.release();
-      report();
-    }
+      return isBegun(run) ? this.#follow(run, live, stored) : undefined;
+    });
   }
 
   /** Resolve: the plan, and who calls. */

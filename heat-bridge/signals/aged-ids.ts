@@ -1,14 +1,22 @@
 /** Ids by the time at which they end. */
 
-import type { SharedArea, StateChange } from '#master';
+import type { SharedArea, StateChange, StateOperation } from '#master';
+
+/** More than an operator reads; the oldest go. */
+const maxIds = 10_000;
 
 /** Ids of what is over, by age, with the time at which each is forgotten. */
 export class AgedIds {
+  readonly #part: 'dead' | 'delivered';
   readonly #expiry = new Map<string, number>();
 
+  constructor(part: 'dead' | 'delivered') {
+    this.#part = part;
+  }
+
   /** With those that there are; in a cluster also with those of other members from then on. */
-  async follow(state: SharedArea, part: 'dead' | 'delivered'): Promise<void> {
-    await state.follow(['signals', part], (change) => this.#note(change));
+  async follow(state: SharedArea): Promise<void> {
+    await state.follow(['signals', this.#part], (change) => this.#note(change));
     const found = [...this.#expiry].sort(([, a], [, b]) => a - b);
     this.#expiry.clear();
     for (const [id, expiresAt] of found) this.#expiry.set(id, expiresAt);
@@ -18,8 +26,14 @@ export class AgedIds {
     return this.#expiry.size;
   }
 
-  add(id: string, expiresAt: number): void {
+  /** Adds an id. @returns what stores its row, and deletes the oldest row of too many */
+  put(id: string, value: Uint8Array, expiresAt: number): readonly StateOperation[] {
     this.#expiry.set(id, expiresAt);
+    const put = { op: 'put', key: ['signals', this.#part, id], value, expiresAt } as const;
+    const [oldest] = this.#expiry.keys();
+    if (this.#expiry.size <= maxIds || oldest === undefined) return [put];
+    this.#expiry.delete(oldest);
+    return [put, { op: 'delete', key: ['signals', this.#part, oldest] }];
   }
 
   remove(id: string): void {
@@ -32,14 +46,6 @@ export class AgedIds {
       if (expiresAt > now) return;
       this.#expiry.delete(id);
     }
-  }
-
-  /** Takes out the oldest where there are more than so many. */
-  dropOldest(most: number): string | undefined {
-    const [oldest] = this.#expiry.keys();
-    if (this.#expiry.size <= most || oldest === undefined) return undefined;
-    this.#expiry.delete(oldest);
-    return oldest;
   }
 
   /** The rows are not read: a thousand of them are as large as the outbox. */

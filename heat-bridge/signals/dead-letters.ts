@@ -17,9 +17,6 @@ export function isConflict(error: unknown): boolean {
   return error instanceof StoreError && error.code === 'ERR_REVISION';
 }
 
-/** More than an operator reads; the oldest go. */
-const maxDeadLetters = 10_000;
-
 export interface DeadLetterListOptions {
   readonly state: SharedArea;
   /** How long they are kept, milliseconds. */
@@ -30,7 +27,7 @@ export interface DeadLetterListOptions {
 /** The signals that will not be delivered, with the reason, for an operator to look at. */
 export class DeadLetterList {
   readonly #options: DeadLetterListOptions;
-  readonly #ids = new AgedIds();
+  readonly #ids = new AgedIds('dead');
 
   private constructor(options: DeadLetterListOptions) {
     this.#options = options;
@@ -38,7 +35,7 @@ export class DeadLetterList {
 
   static async open(options: DeadLetterListOptions): Promise<DeadLetterList> {
     const letters = new DeadLetterList(options);
-    await letters.#ids.follow(options.state, 'dead');
+    await letters.#ids.follow(options.state);
     return letters;
   }
 
@@ -71,17 +68,8 @@ export class DeadLetterList {
   } {
     const { keepMs, now } = this.#options;
     const dead: DeadLetter = { ...record, endedAt: now() };
-    const expiresAt = dead.endedAt + keepMs;
-    const put = {
-      op: 'put',
-      key: ['signals', 'dead', record.id],
-      value: deadRow.encode({ ...dead, signal: packSignal(dead.signal) }),
-      expiresAt,
-    } as const;
-    this.#ids.add(record.id, expiresAt);
-    const oldest = this.#ids.dropOldest(maxDeadLetters);
-    if (oldest === undefined) return { dead, operations: [put] };
-    return { dead, operations: [put, { op: 'delete', key: ['signals', 'dead', oldest] }] };
+    const value = deadRow.encode({ ...dead, signal: packSignal(dead.signal) });
+    return { dead, operations: this.#ids.put(record.id, value, dead.endedAt + keepMs) };
   }
 
   async remove(id: string): Promise<void> {

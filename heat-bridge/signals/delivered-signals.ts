@@ -1,23 +1,19 @@
 /** Signals that were delivered lately. */
 
-import Type from 'typebox';
-import type { SharedArea, StateArea, StateOperation } from '#master';
-import { defineRow, fromJson, type RowCodec } from '#store';
+import type { SharedArea, StateOperation } from '#master';
+import { defineRow, fromJson } from '#store';
 import { AgedIds } from './aged-ids.ts';
-import { type OutboxEntry, outboxEntryOf } from './outbox-entry.ts';
-import { type OutboxRecord, Text, Time } from './outbox-records.ts';
+import { type OutboxEntry, OutboxEntrySchema, outboxEntryOf } from './outbox-entry.ts';
+import type { OutboxRecord } from './outbox-records.ts';
 
 /** How long a delivered signal is listed, milliseconds. */
 const deliveredTtlMs = 86_400_000;
-
-/** More than an operator reads; the oldest go. */
-const maxDelivered = 10_000;
 
 /** The signals that were delivered, for a day, without what the guest said. */
 export class DeliveredList {
   readonly #state: SharedArea;
   readonly #now: () => number;
-  readonly #ids = new AgedIds();
+  readonly #ids = new AgedIds('delivered');
 
   private constructor(state: SharedArea, now: () => number) {
     this.#state = state;
@@ -26,59 +22,30 @@ export class DeliveredList {
 
   static async open(state: SharedArea, now: () => number): Promise<DeliveredList> {
     const delivered = new DeliveredList(state, now);
-    await delivered.#ids.follow(state, 'delivered');
+    await delivered.#ids.follow(state);
     return delivered;
   }
 
   /** Those that were delivered last come first. @throws StoreError ERR_STORE_CORRUPT */
-  list(): Promise<readonly OutboxEntry[]> {
-    return listDelivered(this.#state);
+  async list(): Promise<readonly OutboxEntry[]> {
+    const entries: OutboxEntry[] = [];
+    for await (const entry of this.#state.list(['signals', 'delivered'])) {
+      entries.push(deliveredRow.decode(entry));
+    }
+    return entries.sort((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0));
   }
 
   /** What keeps it, for the transaction that takes it out of the outbox. */
   operations(record: OutboxRecord, httpStatus: number | undefined): readonly StateOperation[] {
     const endedAt = this.#now();
     const entry = outboxEntryOf(record, 'delivered', { httpStatus, endedAt });
-    const expiresAt = endedAt + deliveredTtlMs;
-    const put = {
-      op: 'put',
-      key: ['signals', 'delivered', record.id],
-      value: deliveredRow.encode(entry),
-      expiresAt,
-    } as const;
-    this.#ids.add(record.id, expiresAt);
-    const oldest = this.#ids.dropOldest(maxDelivered);
-    if (oldest === undefined) return [put];
-    return [put, { op: 'delete', key: ['signals', 'delivered', oldest] }];
+    return this.#ids.put(record.id, deliveredRow.encode(entry), endedAt + deliveredTtlMs);
   }
 }
 
 /** Rows `signals/delivered/<id>`. */
-const deliveredRow: RowCodec<OutboxEntry> = defineRow({
+const deliveredRow = defineRow({
   name: 'delivered signal',
-  schema: Type.Object({
-    id: Text,
-    alias: Text,
-    minion: Text,
-    member: Type.Optional(Text),
-    stack: Type.Optional(Text),
-    owner: Type.Optional(Text),
-    status: Type.Enum(['FAILURE', 'SUCCESS']),
-    state: Type.Literal('delivered'),
-    acceptedAt: Time,
-    failures: Type.Number(),
-    reason: Type.Optional(Text),
-    httpStatus: Type.Optional(Type.Number()),
-    endedAt: Time,
-  }),
+  schema: OutboxEntrySchema,
   unversioned: fromJson,
 });
-
-/** @throws StoreError ERR_STORE_CORRUPT */
-async function listDelivered(state: StateArea): Promise<readonly OutboxEntry[]> {
-  const entries: OutboxEntry[] = [];
-  for await (const entry of state.list(['signals', 'delivered'])) {
-    entries.push(deliveredRow.decode(entry));
-  }
-  return entries.sort((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0));
-}

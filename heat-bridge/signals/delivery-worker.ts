@@ -33,9 +33,10 @@ interface DeliveryPace {
 export interface DeliveryWorkerOptions {
   readonly handles: Pick<HandleRegistry, 'destinationOf' | 'find'>;
   readonly outbox: Outbox;
+  /** Takes the signals without a handle. */
+  readonly held: Pick<HeldSignals, 'add' | 'forget'>;
   readonly ask: HttpClient;
   readonly pace: DeliveryPace;
-  readonly closing: AbortSignal;
   readonly now: () => number;
   readonly log: Logger;
   readonly reports: Pick<SignalReporter, 'delivered' | 'givenUp'>;
@@ -63,8 +64,11 @@ interface HandleQueue {
   restOver: AbortController | undefined;
 }
 
-/** Brings the signals of the outbox to where they belong: those of a handle one after the other. */
-export class DeliveryWorker {
+/**
+ * Delivers the signals of the outbox while this master is to: one member of a cluster at a time is.
+ * Signals of a handle are delivered one after the other, and those without a handle are held.
+ */
+export class DeliveryWorker implements PendingSignals {
   readonly #options: DeliveryWorkerOptions;
   /** By the id of the handle. */
   readonly #lanes = new Map<string, HandleQueue>();
@@ -72,23 +76,36 @@ export class DeliveryWorker {
   readonly #work = new Set<Promise<void>>();
   /** Keystone tokens of handles. */
   readonly #tokens = new Map<string, string>();
+  /** Ends the delivery at this master. Aborted: it does not deliver now. */
+  #closing = AbortSignal.abort();
 
   constructor(options: DeliveryWorkerOptions) {
     this.#options = options;
     this.#endpoints = new KeyedSemaphore(options.pace.perEndpoint);
   }
 
-  /** How it is with a signal that is not over. */
+  /** Begins with what waits. Once the signal has fired, nothing is sent any more. */
+  async begin(ended: AbortSignal): Promise<void> {
+    await this.close();
+    if (ended.aborted) return;
+    this.#lanes.clear();
+    this.#closing = ended;
+    for (const pending of this.#options.outbox.pending) {
+      if (pending.handle !== undefined) this.add(pending);
+    }
+  }
+
+  /** Returns the state of a signal that is not over, as far as this master knows it. */
   stateOf({ id, handle }: PendingSignal): {
     readonly state: 'held' | 'sending' | 'waiting';
     readonly failures: number;
     readonly reason: string | undefined;
     readonly httpStatus?: number | undefined;
   } {
-    if (handle === undefined) return { state: 'held', failures: 0, reason: undefined };
-    const lane = this.#lanes.get(handle);
+    const state = handle === undefined ? 'held' : 'waiting';
+    const lane = this.#closing.aborted ? undefined : this.#lanes.get(handle ?? '');
     if (lane === undefined || lane.current?.id !== id) {
-      return { state: 'waiting', failures: 0, reason: undefined };
+      return { state, failures: 0, reason: undefined };
     }
     const { failures, reason, httpStatus, isSending } = lane;
     return { state: isSending ? 'sending' : 'waiting', failures, reason, httpStatus };
@@ -99,21 +116,26 @@ export class DeliveryWorker {
    * @param handle - its id
    */
   wake(handle: string): void {
+    if (this.#closing.aborted) return;
     const lane = this.#lanes.get(handle);
     lane?.wake.abort();
     lane?.restOver?.abort();
   }
 
-  /** Waits for what is under way, which the closing signal ends. */
+  forget(pending: PendingSignal): void {
+    this.#options.held.forget(pending);
+  }
+
+  /** Waits for what is under way, which the signal of {@link begin} ends. */
   async close(): Promise<void> {
     await Promise.all(this.#work);
   }
 
-  /**
-   * Delivers a signal behind the others of its handle.
-   * @param handle - its id
-   */
-  add(pending: PendingSignal, handle: string): void {
+  /** Delivers a signal behind the others of its handle, if it is delivered here. */
+  add(pending: PendingSignal): void {
+    const { handle } = pending;
+    if (handle === undefined) this.#options.held.add(pending);
+    if (handle === undefined || this.#closing.aborted) return;
     const known = this.#lanes.get(handle);
     if (known !== undefined) {
       known.queue.push(pending);
@@ -143,7 +165,8 @@ export class DeliveryWorker {
 
   /** One at a time: two under the same id would be stored in either order. */
   async #run(alias: string, lane: HandleQueue): Promise<void> {
-    const { closing, log } = this.#options;
+    const { log } = this.#options;
+    const closing = this.#closing;
     while (!closing.aborted) {
       const next = this.#nextOf(lane);
       if (next === undefined) {
@@ -181,7 +204,8 @@ export class DeliveryWorker {
 
   /** Until the first id may be used again, or another signal comes. */
   async #rest(lane: HandleQueue): Promise<void> {
-    const { closing, now } = this.#options;
+    const { now } = this.#options;
+    const closing = this.#closing;
     lane.restOver = new AbortController();
     await sleepUntilAborted(
       Math.min(...lane.resting.values()) - now(),
@@ -193,7 +217,8 @@ export class DeliveryWorker {
 
   /** @returns whether the signal is over; if not, as much time has passed as there must */
   async #isOver(pending: PendingSignal, lane: HandleQueue): Promise<boolean> {
-    const { handles, outbox, now, closing } = this.#options;
+    const { handles, outbox, now } = this.#options;
+    const closing = this.#closing;
     const record = await outbox.read(pending);
     if (record === undefined) return true;
     const handle = handles.find(lane.handle);
@@ -245,7 +270,8 @@ export class DeliveryWorker {
     destination: Destination,
     lane: HandleQueue,
   ): Promise<DeliveryOutcome> {
-    const { ask, closing, now } = this.#options;
+    const { ask, now } = this.#options;
+    const closing = this.#closing;
     lane.isSending = true;
     try {
       const outcome = await deliverSignal({
@@ -270,8 +296,7 @@ export class DeliveryWorker {
 
   async #pause(lane: HandleQueue, milliseconds: number): Promise<void> {
     lane.wake = new AbortController();
-    const { closing } = this.#options;
-    await sleepUntilAborted(milliseconds, closing, lane.wake.signal);
+    await sleepUntilAborted(milliseconds, this.#closing, lane.wake.signal);
   }
 }
 
@@ -281,68 +306,4 @@ function redactSecrets(outcome: DeliveryOutcome, destination: Destination): Deli
   let { reason } = outcome;
   for (const secret of secretsOf(destination)) reason = reason.replaceAll(secret, '(secret)');
   return { ...outcome, reason };
-}
-
-/**
- * Delivers the signals of the outbox while this master is to: one member of a cluster at a time is.
- * Those without a handle are held.
- */
-export class OutboxDelivery implements PendingSignals {
-  readonly #outbox: Pick<Outbox, 'pending'>;
-  readonly #held: Pick<HeldSignals, 'add' | 'forget'>;
-  readonly #createWorker: (closing: AbortSignal) => DeliveryWorker;
-  #worker: DeliveryWorker | undefined;
-  #closed: Promise<void> = Promise.resolve();
-
-  constructor(
-    outbox: Pick<Outbox, 'pending'>,
-    held: Pick<HeldSignals, 'add' | 'forget'>,
-    createWorker: (closing: AbortSignal) => DeliveryWorker,
-  ) {
-    this.#outbox = outbox;
-    this.#held = held;
-    this.#createWorker = createWorker;
-  }
-
-  /** Begins with what waits. Once the signal has fired, nothing is sent any more. */
-  async begin(ended: AbortSignal): Promise<void> {
-    await this.close();
-    if (ended.aborted) return;
-    const worker = this.#createWorker(ended);
-    this.#worker = worker;
-    for (const pending of this.#outbox.pending) {
-      if (pending.handle !== undefined) worker.add(pending, pending.handle);
-    }
-    const end = (): void => {
-      this.#closed = worker.close();
-      if (this.#worker === worker) this.#worker = undefined;
-    };
-    ended.addEventListener('abort', end, { once: true });
-  }
-
-  /** Delivers a signal behind the others of its handle, if it is delivered here. */
-  add(pending: PendingSignal): void {
-    if (pending.handle === undefined) this.#held.add(pending);
-    else this.#worker?.add(pending, pending.handle);
-  }
-
-  forget(pending: PendingSignal): void {
-    this.#held.forget(pending);
-  }
-
-  /** See {@link DeliveryWorker.wake}. */
-  wake(handle: string): void {
-    this.#worker?.wake(handle);
-  }
-
-  /** How it is with a signal that is not over, as far as this master knows. */
-  stateOf(pending: PendingSignal): ReturnType<DeliveryWorker['stateOf']> {
-    const state = pending.handle === undefined ? 'held' : 'waiting';
-    return this.#worker?.stateOf(pending) ?? { state, failures: 0, reason: undefined };
-  }
-
-  /** Waits for what is under way, which the signal of {@link begin} ends. */
-  async close(): Promise<void> {
-    await Promise.all([this.#closed, this.#worker?.close()]);
-  }
 }

@@ -1,18 +1,7 @@
 /** Groups of minions that a handle is registered for: globs, nodegroups, projects of enrolments. */
 
-import type { TSchema } from 'typebox';
-import Type from 'typebox';
+import Type, { type Static, type TObject } from 'typebox';
 import { compileGlob } from '#template/python/fnmatch.ts';
-
-/** Groups of minions; who is in one of them may signal. */
-export interface HandleGroups {
-  /** Globs on ids. */
-  readonly globs?: readonly string[];
-  /** Names of `nodegroups`. Conditions on grains in them take rights away and give none. */
-  readonly nodegroups?: readonly string[];
-  /** Projects that the bridge enrolled minions for. */
-  readonly projects?: readonly string[];
-}
 
 /** What is known of minions when they signal. */
 export interface GroupMembership {
@@ -24,21 +13,32 @@ export interface GroupMembership {
   readonly projectOf: (minion: string) => string | undefined;
 }
 
-const namesOf = (pattern: string, maxLength: number): TSchema =>
+const namesOf = (pattern: string, maxLength: number) =>
   Type.Optional(
-    Type.Array(Type.String({ minLength: 1, maxLength, pattern }), {
-      minItems: 1,
-      maxItems: 64,
-      uniqueItems: true,
-    }),
+    Type.Unsafe<readonly string[]>(
+      Type.Array(Type.String({ minLength: 1, maxLength, pattern }), {
+        minItems: 1,
+        maxItems: 64,
+        uniqueItems: true,
+      }),
+    ),
   );
 
-/** See {@link HandleGroups}; no name of a nodegroup can be more than one word of a target. */
-export const groupFields: Readonly<Record<keyof HandleGroups, TSchema>> = {
+/** Groups of minions; a minion in one of them may signal. */
+export const groupFields = {
+  /** Globs on ids. */
   globs: namesOf('^\\S+$', 253),
+  /**
+   * Names of `nodegroups`, each one word of a target. Conditions on grains in them take rights away
+   * and give none.
+   */
   nodegroups: namesOf('^[^\\s()]+$', 256),
+  /** Projects that the bridge enrolled minions for. */
   projects: namesOf('^.+$', 255),
 };
+
+/** Groups of minions; {@link groupFields} documents them. */
+export type HandleGroups = Readonly<Static<TObject<typeof groupFields>>>;
 
 /** The groups alone, without those that are not there. */
 export function groupsOf({ globs, nodegroups, projects }: HandleGroups): HandleGroups {

@@ -2,16 +2,17 @@
 
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
-import type { TSchema } from 'typebox';
-import Type from 'typebox';
+import Type, { type Static } from 'typebox';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import { Budget, type BudgetLimits, compileSchema, KeyedMutex, MultiMap, originOf } from '#runtime';
 import { defineRow, fromJson, type RowOf, Texts } from '#store';
 import { BridgeError } from '../errors.ts';
+import { parseForm } from '../http/route-schema.ts';
 import { SharedNames } from '../shared-names.ts';
 import {
   addressOf,
   type Destination,
+  handleForms,
   parseDestination,
   type Transport,
 } from '../transports/transports.ts';
@@ -23,105 +24,100 @@ import {
   type HandleGroups,
 } from './handle-groups.ts';
 
-/** What a handle is registered with: minions, groups of them, or both. */
-export interface HandleRegistration extends HandleGroups {
-  /**
-   * How guests name it: letters, digits, `.`, `_` and `-`, at most 64. Unique for each of its minions,
-   * and for its owner and stack.
-   */
-  readonly alias: string;
-  /** Ids of minions that may signal it, exactly. */
-  readonly minions?: readonly string[];
-  /**
-   * Where one minion speaks for several: their names, of the same form as aliases. Default: each
-   * minion counts once.
-   */
-  readonly members?: readonly string[];
-  /**
-   * Whether an event without data counts as SUCCESS. Defaults to false: the event is a FAILURE,
-   * because Salt drops data that the minion cannot read.
-   */
-  readonly emptyIsSuccess?: boolean;
-  /** Whose quota its signals count against, for instance the stack's id. Default: the alias. */
-  readonly stack?: string;
-  /** Whose it is, for instance a project: others who are limited to theirs see nothing of it. */
-  readonly owner?: string;
-  /** Milliseconds since 1970. Default: 12 hours from now, the longest that a condition waits. */
-  readonly expiresAt?: number;
-  /**
-   * As Heat gives it: the attribute `signal` of a handle (an object, or its text), an object of
-   * `endpoint` and `token`, the text of `curl_cli`, the address that is the reference of an AWS
-   * handle; or `{ url, key }` of a webhook. Sealed at once, and never shown.
-   */
-  readonly signal: unknown;
-}
-
-/** A handle as anybody may see it. */
-export interface HandleInfo extends HandleGroups {
-  readonly alias: string;
-  /** Of this registration: another handle of the same alias inherits no signals. */
-  readonly id: string;
-  readonly transport: Transport;
-  /** Scheme, host and port of the service. */
-  readonly origin: string;
-  /** Whether that is an endpoint that signals may be sent to. */
-  readonly isListed: boolean;
-  readonly minions: readonly string[];
-  readonly members: readonly string[];
-  /** Whether an event without data counts as SUCCESS. */
-  readonly emptyIsSuccess: boolean;
-  readonly stack: string;
-  readonly owner?: string;
-  /** Milliseconds since 1970. */
-  readonly registeredAt: number;
-  /** Milliseconds since 1970. */
-  readonly expiresAt: number;
-}
-
 const namePattern = { minLength: 1, maxLength: 64, pattern: '^[A-Za-z0-9][A-Za-z0-9._-]*$' };
 const Name = Type.String(namePattern);
 const MinionId = Type.String({ minLength: 1, maxLength: 253 });
-
-const registrationFields = {
-  minions: Type.Optional(
-    Type.Array(MinionId, { minItems: 1, maxItems: 10_000, uniqueItems: true }),
-  ),
-  ...groupFields,
-  members: Type.Optional(Type.Array(Name, { maxItems: 1_000, uniqueItems: true })),
-  emptyIsSuccess: Type.Optional(Type.Boolean()),
-  stack: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
-  owner: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
-  expiresAt: Type.Optional(Type.Integer({ minimum: 0 })),
-  /** Read by `parseDestination`. */
-  signal: Type.Unknown(),
-};
 const strict = { additionalProperties: false };
 
-/** See {@link HandleRegistration}. */
-export const RegistrationSchema: TSchema = Type.Object(
-  { alias: Name, ...registrationFields },
+/** Registration of a handle: for minions, groups of them, or both. */
+export const RegistrationSchema = Type.Object(
+  {
+    /**
+     * Name by which guests signal it: letters, digits, `.`, `_` and `-`, at most 64. Unique for
+     * each of its minions, and for its owner and stack.
+     */
+    alias: Name,
+    /** Ids of minions that may signal it, exactly. */
+    minions: Type.Optional(
+      Type.Unsafe<readonly string[]>(
+        Type.Array(MinionId, { minItems: 1, maxItems: 10_000, uniqueItems: true }),
+      ),
+    ),
+    ...groupFields,
+    /**
+     * Names of the members for which one minion signals, in the form of aliases. Default: each minion
+     * counts once.
+     */
+    members: Type.Optional(
+      Type.Unsafe<readonly string[]>(Type.Array(Name, { maxItems: 1_000, uniqueItems: true })),
+    ),
+    /**
+     * Whether an event without data counts as SUCCESS. Defaults to false: the event is a FAILURE,
+     * because Salt drops data that the minion cannot read.
+     */
+    emptyIsSuccess: Type.Optional(Type.Boolean()),
+    /** Whose quota its signals count against, for instance the stack's id. Default: the alias. */
+    stack: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
+    /** Owner, for instance a project. Other owners cannot see it. */
+    owner: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
+    /** Milliseconds since 1970. Default: 12 hours from now, the longest that a condition waits. */
+    expiresAt: Type.Optional(Type.Integer({ minimum: 0 })),
+    /**
+     * As Heat gives it: the attribute `signal` of a handle (an object, or its text), an object of
+     * `endpoint` and `token`, the text of `curl_cli`, the address that is the reference of an AWS
+     * handle; or `{ url, key }` of a webhook. Sealed at once, and never shown. `parseDestination`
+     * reads it.
+     */
+    signal: Type.Unknown(),
+  },
   strict,
 );
 
-/** The same where the alias stands in the path. */
-export const ReplacementSchema: TSchema = Type.Object(
-  { alias: Type.Optional(Name), ...registrationFields },
-  strict,
-);
+/** Registration of a handle; {@link RegistrationSchema} documents its fields. */
+export type HandleRegistration = Readonly<Static<typeof RegistrationSchema>>;
 
-const isRegistration = compileSchema(Type.Unsafe<HandleRegistration>(RegistrationSchema));
+const Text = Type.String();
+/** Milliseconds since 1970. */
+const Time = Type.Number();
+const storedFields = {
+  alias: Text,
+  /** Id of this registration: another handle of the same alias inherits no signals. */
+  id: Text,
+  transport: Type.Unsafe<Transport>(Type.String({ description: handleForms })),
+  /** Scheme, host and port of the service. */
+  origin: Text,
+  minions: Texts,
+  globs: Type.Optional(Texts),
+  nodegroups: Type.Optional(Texts),
+  projects: Type.Optional(Texts),
+  members: Texts,
+  emptyIsSuccess: Type.Optional(Type.Boolean()),
+  stack: Text,
+  owner: Type.Optional(Text),
+  registeredAt: Time,
+  expiresAt: Time,
+};
+
+/** A handle without its secrets. */
+export const HandleSchema = Type.Object({
+  ...storedFields,
+  /** Whether an event without data counts as SUCCESS. */
+  emptyIsSuccess: Type.Boolean(),
+  /** Whether its service is an endpoint that signals may be sent to. */
+  isListed: Type.Boolean(),
+});
+
+/** A handle without its secrets; {@link HandleSchema} documents its fields. */
+export type HandleInfo = Readonly<Static<typeof HandleSchema>>;
+
+const isRegistration = compileSchema(RegistrationSchema);
 
 /** @throws BridgeError ERR_HANDLE_FORM */
 export function parseHandleRegistration(given: unknown): HandleRegistration {
-  const [first] = isRegistration.Errors(given);
-  if (first === undefined) {
-    const registration = isRegistration.Parse(given);
-    if (registration.minions !== undefined || isForGroups(registration)) return registration;
-    const text = 'minions: expected ids of minions, or globs, nodegroups or projects';
-    throw new BridgeError('ERR_HANDLE_FORM', text);
-  }
-  const field = first.instancePath.slice(1).replaceAll('/', '.') || 'registration';
-  throw new BridgeError('ERR_HANDLE_FORM', `${field}: ${first.message}`);
+  const registration = parseForm(isRegistration, given, 'ERR_HANDLE_FORM', 'registration');
+  if (registration.minions !== undefined || isForGroups(registration)) return registration;
+  const text = 'minions: expected ids of minions, or globs, nodegroups or projects';
+  throw new BridgeError('ERR_HANDLE_FORM', text);
 }
 
 /** Whether it is for groups of minions, whoever is in them. */
@@ -171,27 +167,11 @@ const endedHandleRetentionMs = 86_400_000;
 type HandleFields = Omit<HandleInfo, 'emptyIsSuccess' | 'isListed'> &
   Pick<HandleRegistration, 'emptyIsSuccess'>;
 
-const Time = Type.Number();
-
 /** Rows `signals/handles/<alias>/<id>`. */
 const handleRow = defineRow({
   name: 'handle',
   schema: Type.Object({
-    plain: Type.Unsafe<HandleFields>(
-      Type.Object({
-        alias: Type.String(),
-        id: Type.String(),
-        transport: Type.String(),
-        origin: Type.String(),
-        minions: Texts,
-        members: Texts,
-        emptyIsSuccess: Type.Optional(Type.Boolean()),
-        stack: Type.String(),
-        owner: Type.Optional(Type.String()),
-        registeredAt: Time,
-        expiresAt: Time,
-      }),
-    ),
+    plain: Type.Object(storedFields),
     /**
      * Since when it is for these groups, milliseconds since 1970: of two handles for a minion, the
      * earlier one has it. Absent: it is for none.

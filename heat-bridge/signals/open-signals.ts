@@ -7,7 +7,7 @@ import { type AuditRequester, audited, type ExtensionHost, type MetricFamily } f
 import { createDnsResolver, createHttpClient, type HttpClient } from '#runtime';
 import type { BridgeContribution } from '../bridge-extension.ts';
 import { familyOf, figureOf } from '../figures.ts';
-import { DeliveryWorker, OutboxDelivery } from './delivery-worker.ts';
+import { DeliveryWorker } from './delivery-worker.ts';
 import { awaitReturnedArguments } from './event-arguments.ts';
 import type { GroupMembership } from './handle-groups.ts';
 import { type HandleClaim, type HandleInfo, HandleRegistry } from './handles.ts';
@@ -16,7 +16,7 @@ import { Outbox } from './outbox.ts';
 import { createOutboxApi } from './outbox-api.ts';
 import { type OutboxEntry, outboxEntryOf } from './outbox-entry.ts';
 import { upgradeRecords } from './outbox-upgrade.ts';
-import { auditExpired } from './signal-audit.ts';
+import { auditExpired, auditStackHandle } from './signal-audit.ts';
 import { SignalIntake } from './signal-intake.ts';
 import { signalMethods } from './signal-methods.ts';
 import { SignalReporter, type SignalTraces } from './signal-reporter.ts';
@@ -122,17 +122,6 @@ export async function openSignals(
     mayRepeat: true,
   });
   const outbox = await Outbox.open({ state, quotas, keepMarksMs, deadLetterTtlMs, now });
-  const createWorker = (closing: AbortSignal): DeliveryWorker =>
-    new DeliveryWorker({
-      handles,
-      outbox,
-      ask,
-      pace,
-      closing,
-      now,
-      log,
-      reports,
-    });
   const held = new HeldSignals({
     handles,
     outbox,
@@ -144,7 +133,7 @@ export async function openSignals(
     reports,
     onExpired: (record, reason) => auditExpired(host.audit, record, reason),
   });
-  const delivery = new OutboxDelivery(outbox, held, createWorker);
+  const delivery = new DeliveryWorker({ handles, outbox, held, ask, pace, now, log, reports });
   const release = (handle: HandleInfo): Promise<void> =>
     held.releaseAll(handle).catch((error: unknown) => {
       log.error({ alias: handle.alias, err: error }, 'held signals were not given to the handle');
@@ -184,20 +173,16 @@ export async function openSignals(
     ofStacks: {
       claim: async (claim) => {
         const info = await handles.claim(claim);
-        host.audit.append({
-          who: { kind: 'service', name: 'deployments' },
-          action: 'handle.add',
-          what: info.alias,
-          on: [claim.minion],
-          rule: 'stack-handle',
-          outcome: 'done',
-        });
+        auditStackHandle(host.audit, 'handle.add', info.alias, [claim.minion]);
         delivery.wake(info.id);
         await release(info);
         return info;
       },
       withdraw: async (...args) => {
-        for (const { id } of await handles.withdraw(...args)) delivery.wake(id);
+        for (const { id, alias, minions } of await handles.withdraw(...args)) {
+          auditStackHandle(host.audit, 'handle.remove', alias, minions);
+          delivery.wake(id);
+        }
       },
     },
     unclaimedOf: async (minions) => {
@@ -262,11 +247,12 @@ function outboxFamilies(
 /** @param release - delivers what was held for a handle */
 function createHandlesApi(
   handles: HandleRegistry,
-  courier: OutboxDelivery,
+  courier: DeliveryWorker,
   release: (handle: HandleInfo) => Promise<void>,
 ): HandlesApi {
   return {
-    add: async (registration, { replaces = false } = {}) => {
+    add: async (given, { owner, replaces = false } = {}) => {
+      const registration = owner === undefined ? given : { ...given, owner };
       const info = await handles.add(registration, replaces);
       courier.wake(info.id);
       await release(info);

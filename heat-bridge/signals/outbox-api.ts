@@ -1,7 +1,7 @@
 /** Lists, retries and drops entries of the outbox. */
 
 import { BridgeError } from '../errors.ts';
-import type { OutboxDelivery } from './delivery-worker.ts';
+import type { DeliveryWorker } from './delivery-worker.ts';
 import type { HandleRegistry } from './handles.ts';
 import type { Outbox, PendingSignal } from './outbox.ts';
 import { type OutboxEntry, outboxEntryOf } from './outbox-entry.ts';
@@ -10,7 +10,7 @@ import type { OutboxApi, OutboxSelection } from './signals-api.ts';
 
 export interface OutboxApiDeps {
   readonly outbox: Outbox;
-  readonly courier: Pick<OutboxDelivery, 'stateOf'>;
+  readonly courier: Pick<DeliveryWorker, 'stateOf'>;
   readonly handles: HandleRegistry;
 }
 

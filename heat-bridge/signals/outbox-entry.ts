@@ -1,34 +1,40 @@
-/** An entry of the outbox as users see it. */
+/** An entry of the outbox for users. */
 
+import Type, { type Static } from 'typebox';
 import type { OutboxRecord } from './outbox-records.ts';
-import type { Signal } from './signal.ts';
 
-/** An entry of the outbox as people see it, without what the guest said. */
-export interface OutboxEntry {
-  readonly id: string;
-  readonly alias: string;
-  readonly minion: string;
-  readonly member?: string;
-  /** Of its handle; `undefined`: none is registered for it yet. */
-  readonly stack?: string;
-  readonly owner?: string;
-  readonly status: Signal['status'];
+const Text = Type.String();
+/** Milliseconds since 1970. */
+const Time = Type.Number();
+
+/** An entry of the outbox, without what the guest said. */
+export const OutboxEntrySchema = Type.Object({
+  id: Text,
+  alias: Text,
+  minion: Text,
+  member: Type.Optional(Text),
+  /** Stack of its handle. Absent: no handle is registered for it yet. */
+  stack: Type.Optional(Text),
+  owner: Type.Optional(Text),
+  status: Type.Enum(['FAILURE', 'SUCCESS']),
   /**
    * `held` until a handle is registered for it, `waiting` for its turn or another try, `sending`
    * now, `delivered`, or `dead`: it is over.
    */
-  readonly state: 'dead' | 'delivered' | 'held' | 'sending' | 'waiting';
-  /** Milliseconds since 1970. */
-  readonly acceptedAt: number;
-  /** Tries that failed since this process started. */
-  readonly failures: number;
-  /** Why the last try failed, or why it is over: mostly the service's own words. */
-  readonly reason?: string;
-  /** What the service answered to the last try; absent: nothing came, or nobody was asked yet. */
-  readonly httpStatus?: number;
-  /** When it was over, milliseconds since 1970. */
-  readonly endedAt?: number;
-}
+  state: Type.Enum(['dead', 'delivered', 'held', 'sending', 'waiting']),
+  acceptedAt: Time,
+  /** Number of failed tries since this process started. */
+  failures: Type.Number(),
+  /** Reason of the last failure, or of the end: mostly the service's own words. */
+  reason: Type.Optional(Text),
+  /** Status of the last answer of the service. Absent: no answer came, or it was not asked yet. */
+  httpStatus: Type.Optional(Type.Number()),
+  /** Time of the end. */
+  endedAt: Type.Optional(Time),
+});
+
+/** An entry of the outbox; {@link OutboxEntrySchema} documents its fields. */
+export type OutboxEntry = Readonly<Static<typeof OutboxEntrySchema>>;
 
 export function outboxEntryOf(
   record: OutboxRecord,

@@ -5,9 +5,9 @@ import { parseJson, writeJson } from '#runtime';
 import { Bytes, defineRow, type Entry, fromJson, type RowOf } from '#store';
 import type { Signal } from './signal.ts';
 
-export const Text = Type.String();
+const Text = Type.String();
 
-export const Time = Type.Number();
+const Time = Type.Number();
 
 const recordFields = {
   /** Its own name, the same wherever it goes. */

@@ -1,45 +1,30 @@
 /** Interfaces to handles and the outbox: for programs, at the local socket, with audit records. */
 
+import type { RegistrationOwner, RegistrationsApi } from '../registrations.ts';
 import type { HandleInfo, HandleRegistration } from './handles.ts';
 import type { OutboxEntry } from './outbox-entry.ts';
 
-/** The handles that minions may signal. */
-export interface HandlesApi {
-  /**
-   * Registers a handle; durable when it resolves. Signals for an endpoint that is not listed end in
-   * the dead-letter list: `isListed` says so before.
-   * Signals that came before it, and are held for it, are delivered.
-   * @throws BridgeError ERR_HANDLE_FORM, ERR_HANDLE_EXISTS (unless it `replaces` one of this owner),
-   * ERR_HANDLE_LIMIT
-   */
-  add(
-    registration: HandleRegistration,
-    options?: { readonly replaces?: boolean },
-  ): Promise<HandleInfo>;
-  /** By alias; those that ended are shown for a day. */
-  list(selection?: HandleOwner): Promise<readonly HandleInfo[]>;
-  /** @throws BridgeError ERR_HANDLE_UNKNOWN, ERR_HANDLE_AMBIGUOUS */
-  show(alias: string, of?: HandleOwnerAndStack): Promise<HandleInfo>;
-  /**
-   * Forgets a handle and its secrets. What waits for it goes to the dead-letter list.
-   * @throws BridgeError ERR_HANDLE_UNKNOWN, ERR_HANDLE_AMBIGUOUS
-   */
-  remove(alias: string, of?: HandleOwnerAndStack): Promise<HandleInfo>;
-}
-
-/** Whose handle of an alias is meant. Default: anybody's; several are ERR_HANDLE_AMBIGUOUS. */
-export interface HandleOwner {
-  readonly owner?: string;
-}
+/**
+ * The handles that minions may signal. `add` delivers signals that came before the handle and are held
+ * for it. Signals for an endpoint that is not listed end in the dead-letter list: `isListed` shows that
+ * before. `list` has handles that ended for a day. After `remove`, what waits for the handle goes to
+ * the dead-letter list. If several owners or stacks have the alias, the error is ERR_HANDLE_AMBIGUOUS.
+ */
+export type HandlesApi = RegistrationsApi<
+  HandleRegistration,
+  HandleInfo,
+  HandleInfo,
+  HandleOwnerAndStack
+>;
 
 /** Selects one of several handles with the same alias. */
-export interface HandleOwnerAndStack extends HandleOwner {
+export interface HandleOwnerAndStack extends RegistrationOwner {
   /** Stack of the handle. Default: any; several are ERR_HANDLE_AMBIGUOUS. */
   readonly stack?: string;
 }
 
 /** Which entries of the outbox are meant: one, those of an alias or of an owner's handles, or all. */
-export interface OutboxSelection extends HandleOwner {
+export interface OutboxSelection extends RegistrationOwner {
   readonly id?: string;
   readonly alias?: string;
 }

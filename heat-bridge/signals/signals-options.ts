@@ -3,14 +3,11 @@
 import Type from 'typebox';
 import {
   type AllowedEndpoint,
-  type BudgetLimits,
   type ConfiguredEndpoint,
   parseAllowedEndpoints,
-  type RetryDelays,
   readEndpoint,
 } from '#runtime';
 import { attemptEach, parseSection } from '../options.ts';
-import type { OutboxQuotaOptions } from './outbox-quotas.ts';
 
 const Text = Type.String({ minLength: 1, maxLength: 4096 });
 const positiveInteger = (maximum: number) => Type.Optional(Type.Integer({ minimum: 1, maximum }));
@@ -55,53 +52,27 @@ const SignalsSection = Type.Object(
   { additionalProperties: false },
 );
 
-/** What signals are handled by; each has a default. */
-export interface SignalsOptions {
-  /** Services that signals may be sent to, by origin. Default: none, so nothing is ever sent. */
-  readonly endpoints: ReadonlyMap<string, AllowedEndpoint>;
-  /** Milliseconds for one exchange with a service. Default 10,000. */
-  readonly timeoutMs: number;
-  /** How long a handle without `expiresAt` is kept, milliseconds. Default 12 hours. */
-  readonly handleTtlMs: number;
-  /** How long a signal without a handle is held, milliseconds; 0: not at all. Default 10 minutes. */
-  readonly heldTtlMs: number;
-  /** Bytes of registered handles, in all and of one owner. Default 64 MiB and 16 MiB. */
-  readonly handleBytes: BudgetLimits;
-  /** Largest signal, bytes as JSON. Default 128 KiB: Zaqar takes 256. */
-  readonly maxBytes: number;
-  /**
-   * Defaults: 2,000 of one minion, of those 16 without a handle; 20,000 of one stack; 40,000 and
-   * 64 MiB of one owner; 120,000 and 256 MiB in all.
-   */
-  readonly quotas: OutboxQuotaOptions;
-  /** Defaults: 1,000 and 60,000. */
-  readonly backOff: RetryDelays;
-  /**
-   * Milliseconds between two signals of one id by HEAT_SIGNAL or TOKEN_SIGNAL, which Heat stores
-   * only after it has answered. Default 3,000.
-   */
-  readonly sameIdMs: number;
-  /** Exchanges at a time with one service. Default 8. */
-  readonly perEndpoint: number;
-  /** How long a signal stays in the dead-letter list, milliseconds. Default 7 days. */
-  readonly deadLetterTtlMs: number;
-}
-
 /** The options that a section means. @throws BridgeError ERR_BRIDGE_OPTIONS */
-export function parseSignalsOptions(given: unknown = {}): SignalsOptions {
+export function parseSignalsOptions(given: unknown = {}) {
   const section = parseSection('bridge:handles', SignalsSection, given);
   const { endpoints = [], timeout = 10 } = section;
   return {
+    /** Services that signals may be sent to, by origin. Default: none, so nothing is ever sent. */
     endpoints: parseSignalEndpoints(
       endpoints.map((it) => (typeof it === 'string' ? { url: it } : it)),
     ),
+    /** Milliseconds for one exchange with a service. */
     timeoutMs: timeout * 1000,
+    /** Life of a handle without `expiresAt`, in milliseconds. Default 12 hours. */
     handleTtlMs: (section.handle_ttl ?? 43_200) * 1000,
+    /** Time for which a signal without a handle is held, in milliseconds; 0: not at all. */
     heldTtlMs: (section.held_ttl ?? 600) * 1000,
+    /** Bytes of registered handles. */
     handleBytes: {
       total: section.handle_bytes ?? 67_108_864,
       perOwner: section.handle_bytes_per_owner ?? 16_777_216,
     },
+    /** Maximum size of a signal, in bytes of JSON. Zaqar takes 256 KiB. */
     maxBytes: section.signal_bytes ?? 131_072,
     quotas: {
       perMinion: section.per_minion ?? 2_000,
@@ -116,8 +87,14 @@ export function parseSignalsOptions(given: unknown = {}): SignalsOptions {
       initialDelayMs: (section.retry_initial_delay ?? 1) * 1000,
       maxDelayMs: (section.retry_max_delay ?? 60) * 1000,
     },
+    /**
+     * Milliseconds between two signals of one id by HEAT_SIGNAL or TOKEN_SIGNAL, which Heat stores
+     * only after it has answered.
+     */
     sameIdMs: (section.same_id_wait ?? 3) * 1000,
+    /** Exchanges at a time with one service. */
     perEndpoint: section.per_endpoint ?? 8,
+    /** Time for which a signal stays in the dead-letter list, in milliseconds. Default 7 days. */
     deadLetterTtlMs: (section.dead_letter_ttl ?? 604_800) * 1000,
   };
 }

@@ -6,8 +6,7 @@ import { compileSchema } from '#runtime';
 import { type Credentials, logInToKeystone } from '../openstack/log-in.ts';
 import { type DeliveryOutcome, deliveryOutcomeOf } from '../openstack/service-answer.ts';
 import { publicServiceUrl } from '../openstack/service-catalog.ts';
-import { encodePath, getRequest, jsonOf } from './heat-requests.ts';
-import { heatBody } from './signal-body.ts';
+import { encodePath, getRequest, heatBody, jsonOf } from './heat-requests.ts';
 import type { Delivery, ResultDelivery } from './transport.ts';
 
 /** Signals with the token that Heat has obtained. When the token ends, so does the handle. */

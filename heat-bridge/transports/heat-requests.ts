@@ -1,7 +1,8 @@
 /** Requests to Heat and Zaqar, and their JSON answers. */
 
-import { type HttpResult, type OutgoingRequest, tryParseJson } from '#runtime';
+import { type HttpResult, type OutgoingRequest, tryParseJson, writeJson } from '#runtime';
 import { errorTextOf } from '../openstack/service-answer.ts';
+import type { Delivery } from './transport.ts';
 
 /** Bounds of an answer. */
 export interface AnswerLimit {
@@ -40,4 +41,22 @@ export function jsonOf(
 /** Encodes each part of a path by itself. */
 export function encodePath(path: string): string {
   return path.split('/').map(encodeURIComponent).join('/');
+}
+
+/** Writes the signal with its id: without one, Heat would count each try as another signal. */
+export function heatBody({
+  record,
+  signalId,
+}: Pick<Delivery<unknown>, 'record' | 'signalId'>): string {
+  const { reason, ...signal } = record.signal;
+  const text = reason === undefined ? {} : { reason: storableReason(reason) };
+  return writeJson({ ...signal, ...text, id: signalId });
+}
+
+/**
+ * A reason that Heat can store. Its database has columns of three-byte UTF-8: a character beyond them
+ * ends the engine's work on the stack, which then stays in progress.
+ */
+export function storableReason(reason: string): string {
+  return reason.toWellFormed().replace(/[\u{10000}-\u{10ffff}]/gu, '\ufffd');
 }

@@ -7,7 +7,7 @@ import {
   deliveryOutcomeOf,
   errorTextOf,
 } from '../openstack/service-answer.ts';
-import { heatBody, storableReason } from './signal-body.ts';
+import { heatBody, storableReason } from './heat-requests.ts';
 import type { Ask, Delivery, ResultDelivery } from './transport.ts';
 
 type PreSigned = { readonly url: string };

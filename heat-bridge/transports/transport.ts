@@ -95,7 +95,7 @@ export interface ResultDelivery<D> {
 }
 
 /** Addresses of services in the catalog of a log-in; `undefined` if the catalog lacks one. */
-export interface ServiceUrls {
+interface ServiceUrls {
   /** Of heat-api, with the project. */
   readonly heat: string | undefined;
   readonly zaqar: string | undefined;
@@ -107,7 +107,7 @@ type AskAsOwner = (
 ) => Promise<HttpResult>;
 
 /** A result as minions signal handles. */
-export interface ResultSignal {
+interface ResultSignal {
   readonly status: 'FAILURE' | 'SUCCESS';
   readonly reason: string;
   readonly data: string;

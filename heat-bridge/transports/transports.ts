@@ -15,6 +15,7 @@ import {
   signalWithLogin,
   signalWithToken,
 } from './heat-api-delivery.ts';
+import { heatBody } from './heat-requests.ts';
 import {
   awsBody,
   postAlarm,
@@ -23,7 +24,6 @@ import {
   putToCfn,
   putVersionedObject,
 } from './pre-signed-delivery.ts';
-import { heatBody } from './signal-body.ts';
 import type {
   Delivery,
   HandleUse,
@@ -37,13 +37,13 @@ import { postWebhook, type WebhookReceiver } from './webhook-delivery.ts';
 import { postResultMessage, postSignalMessage, type ZaqarQueue } from './zaqar-delivery.ts';
 
 /** A pre-signed address, used byte for byte. */
-interface PreSigned<T extends string> {
+export interface PreSigned<T extends string> {
   readonly transport: T;
   readonly url: string;
 }
 
 /** Destinations of handles. */
-interface HandleDestinations {
+export interface HandleDestinations {
   readonly ALARM_URL: PreSigned<'ALARM_URL'>;
   readonly AWS_SIGNAL: PreSigned<'AWS_SIGNAL'>;
   readonly CFN_SIGNAL: PreSigned<'CFN_SIGNAL'>;
@@ -499,9 +499,10 @@ const isSignalUrl = /^https?:\/\/[^?#\s]+\/stacks\/[^?#\s]+\/resources\/[^/?#\s]
 
 /** The address of the object that a `SwiftSignal` reads. */
 function swiftUrlOf(form: unknown): string | undefined {
-  const [, quoted] = /^curl .*-X PUT '([^'\s]+)'$/.exec(String(form)) ?? [];
-  const text = isSwiftHandle.Check(form) ? form.endpoint : (quoted ?? form);
-  if (typeof text !== 'string' || !/^https?:[^\s]*[?&]temp_url_sig=/.test(text)) return undefined;
+  const given = isSwiftHandle.Check(form) ? form.endpoint : form;
+  if (typeof given !== 'string') return undefined;
+  const [, text = given] = /^curl .*-X PUT '([^'\s]+)'$/.exec(given) ?? [];
+  if (!/^https?:[^\s]*[?&]temp_url_sig=/.test(text)) return undefined;
   return checkedUrl(text);
 }
 

@@ -49,6 +49,11 @@ export const masterErrors = {
     meaning: 'No job of this jid is kept.',
     action: 'Look at the list of jobs; they are kept for keep_jobs_seconds, if job_cache is on.',
   },
+  ERR_NODEGROUP_LOOP: {
+    meaning: 'The target names a nodegroup that contains itself, and matches no minion.',
+    action: 'Remove one of the N@ that the message names from nodegroups.',
+    retry: false,
+  },
   ERR_NODEGROUP_UNKNOWN: {
     meaning: 'The target names a nodegroup that nodegroups does not define.',
     action: 'Define it in the configuration of the master, or correct its name.',

@@ -42,6 +42,11 @@ export interface MinionInfo {
   readonly id: string;
   /** Whether it listens to publications, as far as that can be told. */
   readonly isPresent: boolean;
+  /**
+   * Present if it may be another minion that listens: fewer connections come from its address than
+   * minions were heard from there.
+   */
+  readonly isUnsure?: true;
   /** Its last verified request, milliseconds since 1970. Absent: none since the start. */
   readonly heardAt?: number;
   /** True where it does not connect again by itself after a restart of the master. */
@@ -80,6 +85,8 @@ export interface KeyInfo {
   readonly sharedWith?: readonly string[];
   /** No new minion may have such an id (`minion_ids`). Absent: one may. */
   readonly isUnusual?: true;
+  /** Whether the file of a key that is not accepted holds no RSA public key. Absent: it holds one. */
+  readonly isInvalid?: true;
 }
 
 /** The master's own keys, by file name. */

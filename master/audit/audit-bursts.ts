@@ -1,5 +1,6 @@
 /** Records bursts of equal entries once. */
 
+import type { Decision } from '#acl';
 import { TokenBuckets } from '#runtime';
 import type { AuditEntry, AuditTrail } from './audit-record.ts';
 
@@ -56,6 +57,16 @@ export class AuditBursts {
     this.#bursts.set(key, { entry, count: 0 });
     this.#options.audit.append(entry);
     return true;
+  }
+
+  /** Notes the decision of a rule, by who asked, what, and the rule. */
+  noteDecision(
+    { who, action, what }: Pick<AuditEntry, 'who' | 'action' | 'what'>,
+    { effect, rule }: Pick<Decision, 'effect' | 'rule'>,
+  ): void {
+    const outcome = effect === 'allow' ? 'permitted' : 'denied';
+    const asker = `${who.kind} ${who.eauth ?? ''} ${who.name}`;
+    this.note({ who, action, ...(what === undefined ? {} : { what }), rule, outcome }, asker);
   }
 
   /** Tells how often each was repeated in a minute that is over, without waiting for the next one. */

@@ -6,7 +6,7 @@ import path from 'node:path';
 import Type from 'typebox';
 import { isMissing } from '#runtime';
 import { defineRow, type Key, type RowCodec, type Store } from '#store';
-import type { AuditActor, AuditRequester, StoredHead } from '../api/index.ts';
+import type { AuditRequester, StoredHead } from '../api/index.ts';
 
 const form = /^audit-(\d{12})\.log$/;
 
@@ -105,9 +105,4 @@ export async function writeHead(store: Store, head: StoredHead): Promise<void> {
 /** @param user - what somebody at the local interface calls themselves; nobody vouches for it */
 export function auditOf(by: AuditRequester | undefined, user: string): AuditRequester {
   return by ?? { who: { kind: 'local', name: user }, rule: 'local-interface' };
-}
-
-/** A minion whose key opened the request. */
-export function minionActor(id: string): AuditActor {
-  return { kind: 'minion', name: id };
 }

@@ -2,7 +2,7 @@
 
 import { createHmac } from 'node:crypto';
 import type { Logger } from 'pino';
-import { isSmallJson, type JsonForm, StepScheduler, writeJsonInSteps } from '#runtime';
+import { isSmallJson, type JsonForm, Semaphore, StepScheduler, writeJsonInSteps } from '#runtime';
 import type { StoredHead } from '../api/index.ts';
 import type { AuditEntry, AuditTrail } from './audit-record.ts';
 import { AuditWriter, type AuditWriterOptions, type TimedEntry } from './audit-writer.ts';
@@ -40,7 +40,7 @@ export class AuditLog implements AuditTrail {
   #isFull = false;
   #isClosed = false;
   /** Writes and synchronisations come one after the other. */
-  #turn: Promise<void> = Promise.resolve();
+  readonly #turn = new Semaphore(1);
   #isWriting = false;
   #timer: NodeJS.Timeout | undefined;
 
@@ -85,7 +85,7 @@ export class AuditLog implements AuditTrail {
   /** Resolves with the head when all that was appended is on disk. @throws the system's error */
   async flush(): Promise<StoredHead> {
     let head = this.#writer.head;
-    await this.#inTurn(async () => {
+    await this.#turn.run(async () => {
       await this.#writeWaiting();
       await this.#writer.sync();
       head = this.#writer.head;
@@ -110,7 +110,8 @@ export class AuditLog implements AuditTrail {
   #write(): void {
     this.#isWriting = true;
     setImmediate(() => {
-      this.#inTurn(() => this.#writeWaiting())
+      this.#turn
+        .run(() => this.#writeWaiting())
         .then(
           () => this.#room(),
           (error: unknown) => this.#noRoom(error),
@@ -146,7 +147,7 @@ export class AuditLog implements AuditTrail {
       this.#options.onFull(false);
     }
     this.#plan(syncAfterMs, () => {
-      this.#inTurn(() => this.#writer.sync()).catch((error: unknown) => this.#noRoom(error));
+      this.#turn.run(() => this.#writer.sync()).catch((error: unknown) => this.#noRoom(error));
     });
   }
 
@@ -167,14 +168,6 @@ export class AuditLog implements AuditTrail {
       this.#timer = undefined;
       work();
     }, afterMs).unref();
-  }
-
-  #inTurn(work: () => Promise<void>): Promise<void> {
-    const done = this.#turn.then(work);
-    this.#turn = done.catch(() => {
-      // Whoever asked for it is told.
-    });
-    return done;
   }
 }
 

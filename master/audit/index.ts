@@ -1,21 +1,14 @@
 export { actorOf } from './actor-of.ts';
 export { AuditBursts } from './audit-bursts.ts';
-export { auditOf, minionActor } from './audit-files.ts';
+export { auditOf } from './audit-files.ts';
 export { type AuditEntry, type AuditRecord, type AuditTrail, named } from './audit-record.ts';
+export { audited, auditedCall } from './audited.ts';
+export { type Audit, auditMaster, createAudit } from './create-audit.ts';
+export { LoginAudit } from './login-audit.ts';
+export { type AuditFilter, readAuditLog } from './read-audit-log.ts';
 export {
-  type Audit,
-  audited,
-  auditedCall,
-  auditMaster,
-  createAudit,
-  LoginAudit,
-} from './audited.ts';
-export { RuledDecisions } from './ruled-decisions.ts';
-export {
-  type AuditFilter,
   type AuditProblem,
   type AuditReport,
-  readAuditLog,
   verifyAudit,
   verifyAuditLog,
   verifyCopiedLogs,

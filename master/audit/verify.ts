@@ -203,38 +203,6 @@ export async function verifyCopiedLogs(directory: string): Promise<ClusterAuditR
   return verifyClusterAudit(logs);
 }
 
-// Reading and filtering records, whether a master runs or not.
-
-/** Which records are wanted; what is named must all hold. */
-export interface AuditFilter {
-  /** Milliseconds since 1970: from then on. */
-  readonly since?: number;
-  /** Name of who did it. */
-  readonly who?: string;
-  /** An action, or what stands before its dot. */
-  readonly action?: string;
-  /** Id of a minion that it was for, or that did it. */
-  readonly minion?: string;
-  readonly jid?: string;
-  readonly outcome?: string;
-}
-
-/**
- * The records of a master's log, oldest first. Lines that are not as they were written are passed
- * over: {@link verifyAuditLog} names them.
- */
-export async function* readAuditLog(
-  config: Pick<MasterConfig, 'stateDir'>,
-  filter: AuditFilter = {},
-): AsyncGenerator<AuditRecord, void, void> {
-  for (const file of await auditFiles(auditDirectory(config))) {
-    for await (const { text } of linesOf(file)) {
-      const record = readLine(text);
-      if (record !== undefined && isMeant(record, filter)) yield record;
-    }
-  }
-}
-
 /**
  * Looks whether a master's log is as it was written.
  * @param expected - what the running master says of its end; `null`: it does not say; default:
@@ -258,20 +226,4 @@ async function readStoredHead({
 }: AuditedConfig): Promise<StoredHead | undefined> {
   const prefix = cluster ? ownPrefix(clusterPlaceOf(cluster, stateDir).member) : [];
   return readStore(storeDirectory(stateDir), (store) => readHead(store, prefix));
-}
-
-function isMeant(record: AuditRecord, filter: AuditFilter): boolean {
-  const { since, who, action, minion, jid, outcome } = filter;
-  return (
-    (since === undefined || Date.parse(record.time) >= since) &&
-    (who === undefined || record.who.name === who) &&
-    (action === undefined || `${record.action}.`.startsWith(`${action}.`)) &&
-    (minion === undefined || isAbout(record, minion)) &&
-    (jid === undefined || record.jid === jid) &&
-    (outcome === undefined || record.outcome === outcome)
-  );
-}
-
-function isAbout({ who, on = [] }: AuditRecord, id: string): boolean {
-  return (who.kind === 'minion' && who.name === id) || on.includes(id);
 }

@@ -1,18 +1,12 @@
 /** Opens what proves who minions and the master are. */
 
-import type { FixedConfig, LiveConfig } from '#config';
+import type { FixedConfig } from '#config';
 import type { MasterTransport } from '#minion-protocol';
-import type { KeysApi } from '../api/index.ts';
-import type { MasterContext } from '../context/index.ts';
+import type { ModuleDeps } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
-import { type AutoAccept, openConfiguredAutoAccept } from './auto-accept.ts';
-import {
-  createKeyLifecycle,
-  type KeyLifecycle,
-  Revocation,
-  revokeLostKeys,
-} from './key-lifecycle.ts';
-import { type KeyStore, openConfiguredKeys } from './key-store.ts';
+import { openConfiguredAutoAccept } from './auto-accept.ts';
+import { createKeyLifecycle, Revocation, revokeLostKeys } from './key-lifecycle.ts';
+import { openConfiguredKeys } from './key-store.ts';
 import { createKeysApi, type OwnKey } from './keys-api.ts';
 import {
   type MasterKeyPair,
@@ -30,44 +24,7 @@ import { VersionCheck, VersionPins } from './version-check.ts';
 /** Ends what a module keeps of an id. */
 type Forget = (id: string) => Promise<unknown>;
 
-/** Keys and sessions of a master. */
-export interface Auth {
-  /** Over what the store holds of secrets. */
-  readonly seal: Seal;
-  readonly rsa: RsaPool;
-  readonly masterKeys: MasterKeyPair;
-  /** With `master_sign_pubkey`: what signs the master's key. */
-  readonly masterKeySigner: MasterKeySigner | undefined;
-  readonly keys: KeyStore;
-  /** Which keys need no operator. */
-  readonly autoAccept: AutoAccept;
-  readonly publishKey: PublishKey;
-  readonly sessions: SessionKeys;
-  readonly pins: VersionPins;
-  readonly versions: VersionCheck;
-  readonly tokens: TokenCheck;
-  readonly lastHeard: LastHeard;
-  readonly revocation: Revocation;
-  /** Ids whose former owners had jobs. */
-  readonly retiredIds: RetiredIds;
-  readonly lifecycle: KeyLifecycle;
-  readonly api: KeysApi;
-  /** The public halves of the master's own keys. */
-  readonly ownKeys: readonly OwnKey[];
-  /** Calls `forget` when an id is retired; that waits for it. */
-  onRetire(forget: Forget): void;
-  /** Calls `forget` when an id's last key was deleted, unless `preserve_minion_cache` is set. */
-  onKeyDeleted(forget: Forget): void;
-  /**
-   * Revokes the keys that went while no master ran, now, and from now on those that go.
-   * @param onKeyLost ends what hangs on the accepted key of an id elsewhere
-   */
-  revokeLostKeys(onKeyLost: (id: string) => Promise<void>): Promise<void>;
-}
-
-export interface AuthDeps {
-  readonly config: LiveConfig;
-  readonly context: MasterContext;
+export interface AuthDeps extends ModuleDeps {
   readonly seal: Seal;
   readonly events: Events;
   readonly transports: readonly MasterTransport[];
@@ -75,7 +32,7 @@ export interface AuthDeps {
   readonly sharedKeys?: SharedKeySource | undefined;
 }
 
-export async function createAuth(deps: AuthDeps): Promise<Auth> {
+export async function createAuth(deps: AuthDeps) {
   const { config, context, seal, events, transports, sharedKeys } = deps;
   const { fixed } = config;
   const { store, cluster, closers, now } = context;
@@ -126,11 +83,14 @@ export async function createAuth(deps: AuthDeps): Promise<Auth> {
   }
   const ownKeys = ownKeysOf(fixed, masterKeys, masterKeySigner);
   return {
+    /** Over what the store holds of secrets. */
     seal,
     rsa,
     masterKeys,
+    /** With `master_sign_pubkey`: what signs the master's key. */
     masterKeySigner,
     keys,
+    /** Which keys need no operator. */
     autoAccept,
     publishKey,
     sessions,
@@ -144,6 +104,7 @@ export async function createAuth(deps: AuthDeps): Promise<Auth> {
     tokens: new TokenCheck((pem, token) => rsa.run({ kind: 'check-token', pem, token })),
     lastHeard,
     revocation,
+    /** Ids whose former owners had jobs. */
     retiredIds,
     lifecycle: createKeyLifecycle({
       config,
@@ -158,10 +119,17 @@ export async function createAuth(deps: AuthDeps): Promise<Auth> {
       unpin: (id) => pins.forget([id]),
       ownKeys: async () => ownKeys,
     }),
+    /** The public halves of the master's own keys. */
     ownKeys,
-    onRetire: (forget) => void onRetire.push(forget),
-    onKeyDeleted: (forget) => void onKeyDeleted.push(forget),
-    revokeLostKeys: (onKeyLost) =>
+    /** Calls `forget` when an id is retired; that waits for it. */
+    onRetire: (forget: Forget) => void onRetire.push(forget),
+    /** Calls `forget` when an id's last key was deleted, unless `preserve_minion_cache` is set. */
+    onKeyDeleted: (forget: Forget) => void onKeyDeleted.push(forget),
+    /**
+     * Revokes the keys that went while no master ran, now, and from now on those that go.
+     * @param onKeyLost ends what hangs on the accepted key of an id elsewhere
+     */
+    revokeLostKeys: (onKeyLost: (id: string) => Promise<void>) =>
       revokeLostKeys({ context, events, auth: { keys, revocation }, onKeyLost, log }),
   };
 }
@@ -220,3 +188,6 @@ function ownKeysOf(
   if (signer?.kind !== 'keys') return own;
   return [...own, { name: `${config.masterSignKeyName}.pub`, pem: signer.keys.publicPem }];
 }
+
+/** Keys and sessions of a master. */
+export type Auth = Awaited<ReturnType<typeof createAuth>>;

@@ -2,46 +2,17 @@ import { open, readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { RE2JS } from 're2js';
 import type { LiveConfig } from '#config';
+import { pythonStr, type WireValue } from '#minion-protocol';
 import { isMissing } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 
 /**
  * What Python's `str()` makes of a grain, which is what Salt compares with the lines of
- * `autosign_grains_dir`. `undefined` for values that should match nothing: nil, bytes and the like.
+ * `autosign_grains_dir`. `undefined` for values that should match nothing: nil, maps, bytes and the like.
  */
-function pythonText(value: unknown): string | undefined {
-  return typeof value === 'string' ? value : (scalarText(value) ?? containerText(value));
-}
-
-function scalarText(value: unknown): string | undefined {
-  if (typeof value === 'boolean') return value ? 'True' : 'False';
-  if (typeof value === 'number' || typeof value === 'bigint') return String(value);
-  return undefined;
-}
-
-function containerText(value: unknown): string | undefined {
-  if (Array.isArray(value)) return `[${value.map(representation).join(', ')}]`;
-  if (!(value instanceof Map)) return undefined;
-  const pairs = [...value].map(([key, item]) => `${representation(key)}: ${representation(item)}`);
-  return `{${pairs.join(', ')}}`;
-}
-
-/** Python's `repr()`. */
-function representation(value: unknown): string {
-  if (value === null || value === undefined) return 'None';
-  if (typeof value === 'string') return quoted(value);
-  return scalarText(value) ?? containerText(value) ?? 'None';
-}
-
-function quoted(text: string): string {
-  const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
-  const escaped = text
-    .replaceAll('\\', '\\\\')
-    .replaceAll(quote, `\\${quote}`)
-    .replaceAll('\n', '\\n')
-    .replaceAll('\r', '\\r')
-    .replaceAll('\t', '\\t');
-  return `${quote}${escaped}${quote}`;
+function pythonText(value: WireValue | undefined): string | undefined {
+  const isMeant = Array.isArray(value) || (value !== null && typeof value !== 'object');
+  return isMeant && value !== undefined ? pythonStr(value) : undefined;
 }
 
 /** The lines of a file of {@link compileSignRules}. */
@@ -160,7 +131,7 @@ export class AutoAccept {
    */
   async decide(
     id: string,
-    grains: ReadonlyMap<string, unknown> = new Map(),
+    grains: ReadonlyMap<string, WireValue | undefined> = new Map(),
   ): Promise<AutoDecision> {
     if (this.#rejects.matches(id)) return 'reject';
     const isSigned = this.#options.autoAccept || this.#signs.matches(id);
@@ -269,7 +240,7 @@ export class AutoAccept {
     );
   }
 
-  #matchGrains(grains: ReadonlyMap<string, unknown>): boolean {
+  #matchGrains(grains: ReadonlyMap<string, WireValue | undefined>): boolean {
     for (const [name, lines] of this.#grains) {
       const text = pythonText(grains.get(name));
       if (text !== undefined && lines.has(text)) return true;

@@ -1,14 +1,16 @@
 export { type Auth, createAuth } from './auth.ts';
 export { KeyError, keyErrors } from './key-errors.ts';
 export type { KeyLifecycle } from './key-lifecycle.ts';
-export { type KeyChange, type KeyStore, literalGlob } from './key-store.ts';
-export { type KeySurvey, type SurveyedKey, surveyKeys, surveyOwnKeys } from './key-survey.ts';
-export { keyMarks, type OfflineKeys, openOfflineKeys } from './keys-api.ts';
+export { keyMarks } from './key-marks.ts';
+export type { KeyChange } from './key-moves.ts';
+export type { KeyStore } from './key-store.ts';
+export { type KeySurvey, type SurveyedKey, surveyKeys } from './key-survey.ts';
 export { openMasterKeys, preparePrivateDirectories } from './master-keys.ts';
+export { type OfflineKeys, openOfflineKeys } from './offline-keys.ts';
+export { surveyOwnKeys } from './own-key-survey.ts';
 export {
   type KeyFile,
   type KeyFiles,
-  type KeyPlace,
   keyPlaces,
   PkiDir,
   placeDirectories,
@@ -39,5 +41,4 @@ export {
 export type { SharedKeySource } from './shared-key-source.ts';
 export { createFullnessCheck, type KeyAcceptanceHook, SignIn } from './sign-in.ts';
 export { SignatureCheck } from './signature-check.ts';
-export type { TokenCheck } from './token-check.ts';
-export { pinKey, readPins, type VersionCheck, type VersionPins } from './version-check.ts';
+export { pinKey, readPins } from './version-check.ts';

@@ -10,8 +10,9 @@ import {
 } from '#minion-protocol';
 import type { MasterContext } from '../context/index.ts';
 import { type EventBus, type Events, tags } from '../events/index.ts';
+import { AcceptedKeys } from './accepted-keys.ts';
 import { KeyError } from './key-errors.ts';
-import { AcceptedKeys, type KeyStore } from './key-store.ts';
+import type { KeyStore } from './key-store.ts';
 import type { RetiredIds } from './retired-ids.ts';
 import type { LastHeard, PublishKey, SessionKeys } from './session-keys.ts';
 import type { VersionPins } from './version-check.ts';
@@ -100,7 +101,7 @@ export function createKeyLifecycle(deps: KeyLifecycleDeps): KeyLifecycle {
     },
     pin: (id, protocol) => pins.prove(id, protocol),
     quarantine: async (id) => {
-      await keys.reject(id, { includeAccepted: true });
+      await keys.reject(id, { from: ['accepted', 'pending'] });
       await revocation.ended();
     },
     retire: async (id) => {

@@ -1,14 +1,13 @@
 /** Minions' keys looked at for reports: nothing is made, moved or removed. */
 
-import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
+import { createPublicKey } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import path from 'node:path';
-import type { MasterConfig } from '#config';
-import { parsePrivateKey, parsePublicKey } from '#minion-protocol';
+import { parsePublicKey } from '#minion-protocol';
 import { isMissing } from '#runtime';
-import { readMasterSignature } from './master-keys.ts';
-import { type KeyPlace, keyPlaces, placeDirectories } from './pki-directory.ts';
+import type { KeyState } from '../api/index.ts';
+import { keyPlaces, placeDirectories } from './pki-directory.ts';
 
 /** Why a key cannot be used. */
 type KeyFault =
@@ -22,7 +21,7 @@ type KeyFault =
 /** A key file. */
 export interface SurveyedKey {
   readonly id: string;
-  readonly place: KeyPlace;
+  readonly place: KeyState;
   readonly file: string;
   /** Clean text; '' where it could not be read. */
   readonly pem: string;
@@ -59,7 +58,7 @@ export async function surveyKeys(pkiDir: string): Promise<KeySurvey> {
 }
 
 /** Blocking, and many times faster over thousands of files. */
-function surveyKey(file: string, place: KeyPlace): SurveyedKey {
+function surveyKey(file: string, place: KeyState): SurveyedKey {
   const id = path.basename(file);
   try {
     const stats = statSync(file);
@@ -90,154 +89,5 @@ function isSmall(pem: string): boolean {
     return modulusLength !== undefined && modulusLength < 2048;
   } catch {
     return false;
-  }
-}
-
-// The master's own key pairs; nothing is created or changed.
-
-/** What is wrong with a pair. */
-interface OwnKeyFault {
-  readonly kind: 'missing' | 'unreadable' | 'small' | 'mismatch' | 'signature';
-  /** Whether a master does not start with it. */
-  readonly isFatal: boolean;
-  readonly problem: string;
-  readonly remedy: string;
-}
-
-/** One of the files that the master vouches for itself with. */
-export interface SurveyedOwnKey {
-  /** Below `pki_dir`. */
-  readonly name: string;
-  /** `undefined`: none. */
-  readonly fault: OwnKeyFault | undefined;
-}
-
-/** The master's pairs, or the signature that stands for the second one. */
-export async function surveyOwnKeys(config: MasterConfig): Promise<SurveyedOwnKey[]> {
-  const { pkiDir, masterSignKeyName, masterPubkeySignature } = config;
-  const own = { name: 'master.pem', fault: await pairFault(pkiDir, 'master', config.keyPass) };
-  if (!config.masterSignPubkey) return [own];
-  if (config.masterUsePubkeySignature) {
-    return [own, { name: masterPubkeySignature, fault: await signatureFault(config) }];
-  }
-  const fault = await pairFault(pkiDir, masterSignKeyName, config.signingKeyPass);
-  return [own, { name: `${masterSignKeyName}.pem`, fault }];
-}
-
-async function signatureFault(config: MasterConfig): Promise<OwnKeyFault | undefined> {
-  const publicPem = await readIfThere(path.join(config.pkiDir, 'master.pub'));
-  // Told of the pair itself.
-  if (publicPem === undefined || publicPem === 'unreadable') return undefined;
-  try {
-    await readMasterSignature(config, publicPem);
-    return undefined;
-  } catch {
-    return {
-      kind: 'signature',
-      isFatal: true,
-      problem: "The signature of the master's public key is missing, or of another text or key",
-      remedy: 'Remove the file, and make it with saltbridge salt-key --gen-signature',
-    };
-  }
-}
-
-/**
- * What is wrong with a pair in `pki_dir`; `undefined`: nothing.
- * @param name - file name without ending
- */
-async function pairFault(
-  pkiDir: string,
-  name: string,
-  keyPass: string | null,
-): Promise<OwnKeyFault | undefined> {
-  const privateFile = path.join(pkiDir, `${name}.pem`);
-  const publicFile = path.join(pkiDir, `${name}.pub`);
-  const [privatePem, publicPem] = await Promise.all([
-    readIfThere(privateFile),
-    readIfThere(publicFile),
-  ]);
-  if (privatePem === 'unreadable' || publicPem === 'unreadable') {
-    return unreadable('The pair cannot be read by this user');
-  }
-  if (privatePem === undefined) return missing(publicPem !== undefined);
-  const key = readPrivate(privatePem, keyPass);
-  if (key === 'small') return small();
-  if (key === undefined) return unreadable('The private half is no RSA key that can be read');
-  if (publicPem === undefined || fits(key, publicPem)) return undefined;
-  return {
-    kind: 'mismatch',
-    isFatal: true,
-    problem: 'The public half does not belong to the private one',
-    remedy: 'Restore the pair from a backup; minions trust only that pair',
-  };
-}
-
-function missing(hasPublicHalf: boolean): OwnKeyFault {
-  return hasPublicHalf
-    ? {
-        kind: 'missing',
-        isFatal: true,
-        problem: 'The private half is missing, and the public one is there',
-        remedy: 'Restore the pair from a backup; minions trust only that pair',
-      }
-    : {
-        kind: 'missing',
-        isFatal: false,
-        problem: 'There is no pair; the first start makes one',
-        remedy: 'Restore it from a backup if minions trust another one already',
-      };
-}
-
-function unreadable(problem: string): OwnKeyFault {
-  return {
-    kind: 'unreadable',
-    isFatal: true,
-    problem,
-    remedy: 'See who owns it, and whether it is encrypted: then set key_pass or signing_key_pass',
-  };
-}
-
-function small(): OwnKeyFault {
-  return {
-    kind: 'small',
-    isFatal: true,
-    problem: 'The key has less than 2048 bits',
-    remedy: 'Make a new pair; every minion must then forget the old one (minion_master.pub)',
-  };
-}
-
-function readPrivate(pem: string, keyPass: string | null): KeyObject | 'small' | undefined {
-  try {
-    return parsePrivateKey(pem, keyPass ?? undefined);
-  } catch {
-    return isSmallPrivateKey(pem, keyPass) ? 'small' : undefined;
-  }
-}
-
-function isSmallPrivateKey(pem: string, keyPass: string | null): boolean {
-  try {
-    const key = createPrivateKey({
-      key: pem,
-      ...(keyPass === null ? {} : { passphrase: keyPass }),
-    });
-    return (key.asymmetricKeyDetails?.modulusLength ?? 2048) < 2048;
-  } catch {
-    return false;
-  }
-}
-
-function fits(key: KeyObject, publicPem: string): boolean {
-  try {
-    return parsePublicKey(publicPem).equals(createPublicKey(key));
-  } catch {
-    return false;
-  }
-}
-
-async function readIfThere(file: string): Promise<string | 'unreadable' | undefined> {
-  try {
-    return await readFile(file, 'utf8');
-  } catch (error) {
-    return isMissing(error) ? undefined : 'unreadable';
   }
 }

@@ -1,9 +1,7 @@
-/** Implements the interface `keys`, also without a running master. */
+/** Implements the interface `keys`. */
 
-import { type HashType, LiveConfig, type MasterConfig } from '#config';
-import { cleanKeyText, generateKeyPair, isNewMinionId, keyFingerprint } from '#minion-protocol';
-import { readTextIfPresent } from '#runtime';
-import { openEmbeddedStore } from '#store';
+import type { HashType } from '#config';
+import { cleanKeyText, generateKeyPair, keyFingerprint } from '#minion-protocol';
 import {
   type KeyInfo,
   type KeySelection,
@@ -12,57 +10,8 @@ import {
   MasterError,
 } from '../api/index.ts';
 import { KeyError } from './key-errors.ts';
-import { type KeyChoice, type KeyStore, openConfiguredKeys } from './key-store.ts';
-import { VersionPins } from './version-check.ts';
-
-// Warnings about an id.
-
-/** A key under an id. */
-interface NamedKey {
-  readonly id: string;
-  readonly pem: string;
-}
-
-/** What is unusual about a key; nothing of it keeps its minion out. */
-export interface KeyMarks {
-  /** Accepted ids that differ from this one in case only, or in how letters are written. */
-  readonly alike?: readonly string[];
-  /** Other accepted ids that have the same key. */
-  readonly sharedWith?: readonly string[];
-  /** No new minion may have such an id; see `minion_ids`. */
-  readonly isUnusual?: true;
-}
-
-/** Tells the marks of a key beside these accepted ones. */
-export function keyMarks(accepted: readonly NamedKey[]): (key: NamedKey) => KeyMarks {
-  const bySpelling = idsBy(accepted, ({ id }) => foldedId(id));
-  const byKey = idsBy(accepted, ({ pem }) => cleanKeyText(pem));
-  return ({ id, pem }) => {
-    const alike = (bySpelling.get(foldedId(id)) ?? []).filter((other) => other !== id);
-    const sharedWith = (byKey.get(cleanKeyText(pem)) ?? []).filter((other) => other !== id);
-    return {
-      ...(alike.length === 0 ? {} : { alike }),
-      ...(sharedWith.length === 0 ? {} : { sharedWith }),
-      ...(isNewMinionId(id) ? {} : { isUnusual: true }),
-    };
-  };
-}
-
-/** Equal for ids that a person would read as one. */
-function foldedId(id: string): string {
-  return id.normalize('NFKC').toLowerCase();
-}
-
-function idsBy(keys: readonly NamedKey[], of: (key: NamedKey) => string): Map<string, string[]> {
-  const ids = new Map<string, string[]>();
-  for (const key of keys) {
-    const name = of(key);
-    const known = ids.get(name);
-    if (known === undefined) ids.set(name, [key.id]);
-    else known.push(key.id);
-  }
-  return ids;
-}
+import { keyMarks } from './key-marks.ts';
+import { isPublicKey, type KeyStore } from './key-store.ts';
 
 /** A public key of the master's own. */
 export interface OwnKey {
@@ -101,7 +50,21 @@ export function createKeysApi(parts: KeysApiDeps): KeysApi {
     publicKey: record.pem,
     protocol: parts.protocolOf(record.id),
     conflicts: keys.conflicts(record.id),
+    // Reading a key takes time, and there may be many accepted ones.
+    ...(state === 'accepted' || isPublicKey(record.pem) ? {} : { isInvalid: true }),
   });
+  /** @param own states of the operation itself @throws KeyError ERR_KEY_FINGERPRINT */
+  const change = async (
+    act: 'accept' | 'reject' | 'delete',
+    own: readonly KeyState[],
+    { match, fingerprint, include = [], state }: KeySelection,
+  ): Promise<Awaited<ReturnType<KeyStore['eachMatching']>>> => {
+    const from = state === undefined ? [...own, ...include] : [state];
+    const choice = fingerprint === undefined ? { from } : { from, fingerprint };
+    const changed = await keys.eachMatching(match, act, choice);
+    if (changed.length > 0 || fingerprint === undefined || act === 'delete') return changed;
+    throw new KeyError('ERR_KEY_FINGERPRINT', 'no key that matches has this fingerprint');
+  };
   return {
     list: async ({ state } = {}) => {
       const all = keys.list();
@@ -113,25 +76,14 @@ export function createKeysApi(parts: KeysApiDeps): KeysApi {
       return own.map(({ name, pem }) => ({ name, fingerprint: keyFingerprint(pem, hashType) }));
     },
     accept: async (selection) => {
-      const from = statesOf(selection, ['pending']);
-      const places = statesById(keys, from);
-      const ids = await keys.acceptMatching(selection.match, choiceOf(selection, from));
-      checkFound(ids, selection.fingerprint);
-      return ids.map((id) => ({ id, from: places.get(id) ?? 'pending', to: 'accepted' }));
+      const changed = await change('accept', ['pending'], selection);
+      return changed.map((one) => ({ ...one, to: 'accepted' }));
     },
     reject: async (selection) => {
-      const from = statesOf(selection, ['pending']);
-      const places = statesById(keys, from);
-      const ids = await keys.rejectMatching(selection.match, choiceOf(selection, from));
-      checkFound(ids, selection.fingerprint);
-      return ids.map((id) => ({ id, from: places.get(id) ?? 'pending', to: 'rejected' }));
+      const changed = await change('reject', ['pending'], selection);
+      return changed.map((one) => ({ ...one, to: 'rejected' }));
     },
-    delete: async (selection) => {
-      const from = statesOf(selection, states);
-      const places = statesById(keys, from);
-      const ids = await keys.deleteMatching(selection.match, choiceOf(selection, from));
-      return ids.map((id) => ({ id, from: places.get(id) ?? 'denied' }));
-    },
+    delete: (selection) => change('delete', states, selection),
     create: ({ id, bits = 2048, force = false }) =>
       keys.exclusive(id, async () => {
         if (!force && keys.isAccepted(id)) return null;
@@ -144,90 +96,4 @@ export function createKeysApi(parts: KeysApiDeps): KeysApi {
       }),
     unpin: parts.unpin,
   };
-}
-
-/** @throws KeyError ERR_KEY_FINGERPRINT */
-function checkFound(ids: readonly string[], wanted: string | undefined): void {
-  if (wanted === undefined || ids.length > 0) return;
-  throw new KeyError('ERR_KEY_FINGERPRINT', 'no key that matches has this fingerprint');
-}
-
-/** @param own those of the operation itself */
-function statesOf(
-  { state, include = [] }: KeySelection,
-  own: readonly KeyState[],
-): readonly KeyState[] {
-  return state === undefined ? [...own, ...include] : [state];
-}
-
-function choiceOf({ fingerprint }: KeySelection, from: readonly KeyState[]): KeyChoice {
-  return fingerprint === undefined ? { from } : { from, fingerprint };
-}
-
-/** Where each id's key is, among these states; the last one counts where an id has two. */
-function statesById(keys: KeyStore, among: readonly KeyState[]): Map<string, KeyState> {
-  const list = keys.list();
-  const inOrder = [...among].sort((left) => (left === 'denied' ? -1 : 1));
-  return new Map(inOrder.flatMap((state) => list[state].map(({ id }) => [id, state] as const)));
-}
-
-// Keys without a running master, in the PKI directory itself.
-
-/** Keys that are open. */
-export interface OfflineKeys {
-  /** No protocol version is known (0), and no sign-in with another key is counted. */
-  readonly keys: KeysApi;
-  /** May be called twice. */
-  close(): Promise<void>;
-}
-
-/**
- * Opens the keys of a master that is not running. One that starts later ends what deleted and
- * rejected keys could still do; one that runs meanwhile notices every change.
- * @throws KeyError ERR_PKI_DIR; MasterError ERR_MASTER_STOPPED for those of a cluster
- */
-export async function openOfflineKeys(config: MasterConfig): Promise<OfflineKeys> {
-  if (config.cluster !== null) {
-    throw new MasterError(
-      'ERR_MASTER_STOPPED',
-      'the keys of a cluster are in its store: start this master, or ask one that runs',
-    );
-  }
-  const keys = await openConfiguredKeys(new LiveConfig(config));
-  return {
-    keys: createKeysApi({
-      keys,
-      hashType: config.hashType,
-      protocolOf: () => 0,
-      unpin: (id) => unpin(config, id),
-      ownKeys: () => readOwnKeys(config),
-    }),
-    close: () => keys.close(),
-  };
-}
-
-async function unpin({ stateDir }: MasterConfig, id: string): Promise<void> {
-  const store = await openEmbeddedStore({ directory: `${stateDir}/store` });
-  try {
-    const pins = await VersionPins.open(store, 'auto');
-    await pins.forget([id]);
-  } finally {
-    await store.close();
-  }
-}
-
-/** Those that are there; none is made. */
-async function readOwnKeys(config: MasterConfig): Promise<OwnKey[]> {
-  const names = [
-    'master.pub',
-    ...(config.masterSignPubkey && !config.masterUsePubkeySignature
-      ? [`${config.masterSignKeyName}.pub`]
-      : []),
-  ];
-  const own: OwnKey[] = [];
-  for (const name of names) {
-    const pem = await readTextIfPresent(`${config.pkiDir}/${name}`);
-    if (pem !== undefined) own.push({ name, pem });
-  }
-  return own;
 }

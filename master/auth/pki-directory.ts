@@ -17,10 +17,8 @@ import {
 import { chmod, type FileHandle, open, readdir, rename, rm, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { codeOf, isMissing, makeDirectory } from '#runtime';
+import type { KeyState } from '../api/index.ts';
 import { KeyError } from './key-errors.ts';
-
-/** Where a key can be. */
-export type KeyPlace = 'accepted' | 'pending' | 'rejected' | 'denied';
 
 /** The content of a key file. */
 export interface KeyFile {
@@ -33,18 +31,18 @@ export interface KeyFile {
 /** Where the keys of minions are kept, each under its id in its place. */
 export interface KeyFiles {
   /** Ids of a place. */
-  list(place: KeyPlace): Promise<string[]>;
+  list(place: KeyState): Promise<string[]>;
   /** Every key of a place, for the start. @throws KeyError ERR_PKI_DIR */
-  readAll(place: KeyPlace): Map<string, KeyFile> | Promise<Map<string, KeyFile>>;
-  read(place: KeyPlace, id: string): Promise<KeyFile | undefined>;
+  readAll(place: KeyState): Map<string, KeyFile> | Promise<Map<string, KeyFile>>;
+  read(place: KeyState, id: string): Promise<KeyFile | undefined>;
   /** Durable when it resolves, as the others are. */
-  write(place: KeyPlace, id: string, pem: string): Promise<void>;
-  move(from: KeyPlace, to: KeyPlace, id: string): Promise<void>;
-  remove(place: KeyPlace, id: string): Promise<void>;
+  write(place: KeyState, id: string, pem: string): Promise<void>;
+  move(from: KeyState, to: KeyState, id: string): Promise<void>;
+  remove(place: KeyState, id: string): Promise<void>;
 }
 
 /** Directory names. */
-export const placeDirectories: Readonly<Record<KeyPlace, string>> = {
+export const placeDirectories: Readonly<Record<KeyState, string>> = {
   accepted: 'minions',
   pending: 'minions_pre',
   rejected: 'minions_rejected',
@@ -52,7 +50,7 @@ export const placeDirectories: Readonly<Record<KeyPlace, string>> = {
 };
 
 /** All places, in the order in which the one that counts is looked for [WIRE 6.2]. */
-export const keyPlaces: readonly KeyPlace[] = ['rejected', 'accepted', 'pending', 'denied'];
+export const keyPlaces: readonly KeyState[] = ['rejected', 'accepted', 'pending', 'denied'];
 
 const maxKeyBytes = 65_536;
 const temporaryName = /^\.saltbridge-.*\.tmp$/;
@@ -82,12 +80,12 @@ export class PkiDir implements KeyFiles {
     });
   }
 
-  directoryOf(place: KeyPlace): string {
+  directoryOf(place: KeyState): string {
     return path.join(this.directory, placeDirectories[place]);
   }
 
   /** File names in the directory of a place, but for hidden ones. */
-  async list(place: KeyPlace): Promise<string[]> {
+  async list(place: KeyState): Promise<string[]> {
     return await translate('the PKI directory could not be listed', async () => {
       const names = await readdir(this.directoryOf(place));
       return names.filter((name) => !name.startsWith('.'));
@@ -99,7 +97,7 @@ export class PkiDir implements KeyFiles {
    * before anybody is served.
    * @throws KeyError ERR_PKI_DIR
    */
-  readAll(place: KeyPlace): Map<string, KeyFile> {
+  readAll(place: KeyState): Map<string, KeyFile> {
     const directory = this.directoryOf(place);
     const files = new Map<string, KeyFile>();
     try {
@@ -114,7 +112,7 @@ export class PkiDir implements KeyFiles {
   }
 
   /** A key; `undefined` if there is none, or no plain file of a sensible size. */
-  async read(place: KeyPlace, id: string): Promise<KeyFile | undefined> {
+  async read(place: KeyState, id: string): Promise<KeyFile | undefined> {
     return await translate('a key could not be read', async () => {
       const handle = await openPlain(this.#file(place, id));
       if (handle === undefined) return undefined;
@@ -129,7 +127,7 @@ export class PkiDir implements KeyFiles {
   }
 
   /** Writes a key in place of whatever is there. Durable when it resolves. */
-  async write(place: KeyPlace, id: string, pem: string): Promise<void> {
+  async write(place: KeyState, id: string, pem: string): Promise<void> {
     await translate('a key could not be written', async () => {
       // Outside of the directories that salt-key lists.
       const temporary = path.join(this.directory, `.saltbridge-${randomUUID()}.tmp`);
@@ -145,7 +143,7 @@ export class PkiDir implements KeyFiles {
   }
 
   /** Moves a key in place of whatever is there. Durable when it resolves. */
-  async move(from: KeyPlace, to: KeyPlace, id: string): Promise<void> {
+  async move(from: KeyState, to: KeyState, id: string): Promise<void> {
     await translate('a key could not be moved', async () => {
       await rename(this.#file(from, id), this.#file(to, id));
       await syncDirectory(this.directoryOf(to));
@@ -154,7 +152,7 @@ export class PkiDir implements KeyFiles {
   }
 
   /** Removes a key if it is there. Durable when it resolves. */
-  async remove(place: KeyPlace, id: string): Promise<void> {
+  async remove(place: KeyState, id: string): Promise<void> {
     await translate('a key could not be removed', async () => {
       try {
         await unlink(this.#file(place, id));
@@ -166,7 +164,7 @@ export class PkiDir implements KeyFiles {
     });
   }
 
-  #file(place: KeyPlace, id: string): string {
+  #file(place: KeyState, id: string): string {
     return path.join(this.directoryOf(place), id);
   }
 }
@@ -235,6 +233,18 @@ async function translate<T>(problem: string, work: () => Promise<T>): Promise<T>
 }
 
 const quietMs = 50;
+
+/**
+ * Opens a PKI directory, with what watches it.
+ * @throws KeyError ERR_PKI_DIR
+ */
+export async function openPkiFiles(directory: string): Promise<{
+  readonly files: PkiDir;
+  readonly watch: (onDirty: Parameters<typeof watchPkiDir>[1]) => () => void;
+}> {
+  const files = await PkiDir.open(directory);
+  return { files, watch: (onDirty) => watchPkiDir(files, onDirty) };
+}
 
 /**
  * Watches the directories of keys, and tells which ids to look at again once it has been quiet

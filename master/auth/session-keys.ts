@@ -12,7 +12,7 @@ import {
   parseKeyString,
   unpackLocal,
 } from '#minion-protocol';
-import { makeDirectory, readTextIfPresent, writeFileAtomically } from '#runtime';
+import { makeDirectory, readTextIfPresent, Semaphore, writeFileAtomically } from '#runtime';
 import {
   Bytes,
   type Change,
@@ -384,7 +384,8 @@ export class PublishKey {
   #isRetired = false;
   #nextSerial: number;
   #reservedUpTo: number;
-  #lastWrite: Promise<void> = Promise.resolve();
+  /** Writes of the record follow each other, so that an old key never overwrites a new one. */
+  readonly #turn = new Semaphore(1);
   /** Of the record, in a cluster; 0: there is none. */
   #revision = 0;
 
@@ -451,7 +452,7 @@ export class PublishKey {
    */
   async take(): Promise<{ readonly key: CrypticleKey; readonly serial: number }> {
     while (this.#isUsedUp()) {
-      await this.#inTurn(async () => {
+      await this.#turn.run(async () => {
         if (!this.#isUsedUp()) return;
         const used = Math.max(this.#reservedUpTo, this.#nextSerial - 1);
         try {
@@ -467,7 +468,7 @@ export class PublishKey {
 
   /** Has the next start replace the key, if {@link rotate} has not done so before. */
   async retire(): Promise<void> {
-    await this.#inTurn(() =>
+    await this.#turn.run(() =>
       this.#untilCurrent(async () => {
         this.#isRetired = true;
         await this.#write(this.#current, this.#reservedUpTo);
@@ -478,7 +479,7 @@ export class PublishKey {
   /** Replaces the key at once; whoever holds the old one must sign in again. */
   async rotate(): Promise<void> {
     const fresh = await makeKey(this.#options);
-    await this.#inTurn(async () => {
+    await this.#turn.run(async () => {
       await this.#untilCurrent(async () => {
         this.#isRetired = false;
         await this.#write(fresh, this.#options.serialBlock);
@@ -505,15 +506,6 @@ export class PublishKey {
 
   #isUsedUp(): boolean {
     return this.#nextSerial > this.#reservedUpTo;
-  }
-
-  /** Writes of the record follow each other, so that an old key never overwrites a new one. */
-  #inTurn(work: () => Promise<void>): Promise<void> {
-    const turn = this.#lastWrite.then(work);
-    this.#lastWrite = turn.catch(() => {
-      // Told to the caller of this turn; the next one starts afresh.
-    });
-    return turn;
   }
 
   async #persist(reservedUpTo: number): Promise<void> {

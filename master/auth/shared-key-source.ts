@@ -1,7 +1,8 @@
 import type { Logger } from 'pino';
 import type { FixedConfig } from '#config';
 import type { Store } from '#store';
-import type { KeyStore, SharedKeyFiles } from './key-store.ts';
+import type { KeySource } from './key-moves.ts';
+import type { KeyStore } from './key-store.ts';
 import type { Seal } from './session-keys.ts';
 
 /** A file of another master's key, and where it is now. */
@@ -20,7 +21,7 @@ export interface SharedKeySource {
    */
   writeOwnKeys(config: FixedConfig, store: Store): Promise<readonly ReplacedKey[]>;
   /** Returns the minions' keys as rows of the store. */
-  minionKeys(store: Store): SharedKeyFiles;
+  minionKeys(store: Store): KeySource;
   /** Keeps `pki_dir` as the keys of the cluster are. @throws KeyError ERR_PKI_DIR */
   mirror(
     config: FixedConfig,

@@ -12,30 +12,27 @@ import {
 } from '#minion-protocol';
 import type { TokenBuckets } from '#runtime';
 import type { PresentMinion } from '../api/index.ts';
+import type { MasterContext } from '../context/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
-import type { Meter, RequestCounters } from '../metrics/index.ts';
-import type { AutoAccept } from './auto-accept.ts';
+import type { Auth } from './auth.ts';
 import { decideKey, type KeyDecision } from './key-decision.ts';
-import type { KeyStore } from './key-store.ts';
-import type { MasterKeyPair, MasterKeySigner } from './master-keys.ts';
-import type { RsaPool } from './rsa-pool.ts';
-import type { LastHeard, PublishKey, SessionKeys } from './session-keys.ts';
-import type { VersionCheck } from './version-check.ts';
+import type { LastHeard } from './session-keys.ts';
 
-/** What a sign-in needs of the master. */
-export interface SignInOptions {
-  readonly keys: KeyStore;
-  readonly autoAccept: AutoAccept;
-  readonly masterKeys: MasterKeyPair;
-  /** Signs the master's public key (`master_sign_pubkey`); `undefined`: off. */
-  readonly masterKeySigner: MasterKeySigner | undefined;
-  readonly publishKey: PublishKey;
-  readonly sessions: SessionKeys;
-  readonly versions: VersionCheck;
-  readonly rsa: RsaPool;
+/** Options of {@link SignIn}. */
+export interface SignInOptions
+  extends Pick<
+      Auth,
+      | 'autoAccept'
+      | 'keys'
+      | 'masterKeys'
+      | 'masterKeySigner'
+      | 'publishKey'
+      | 'rsa'
+      | 'sessions'
+      | 'versions'
+    >,
+    Pick<MasterContext, 'counters' | 'meter'> {
   readonly bus: EventBus;
-  readonly counters: RequestCounters;
-  readonly meter: Meter;
   /** Sign-ins by address of ids that are unknown or fail, by address and id of known ones. */
   readonly rate: TokenBuckets;
   readonly config: Pick<LiveConfig, 'current'>;
@@ -44,12 +41,6 @@ export interface SignInOptions {
   /** Whether `max_minions` keeps an id out. */
   readonly isFull: (id: string) => boolean;
   readonly log: Logger;
-}
-
-/** What `salt/auth` says of a minion that `max_minions` keeps out. */
-interface FullEvent {
-  readonly result: false;
-  readonly act: 'full';
 }
 
 /** A key that somebody shows under an id; nothing proves yet that it is his. */
@@ -250,7 +241,10 @@ export class SignIn {
     return this.#options.rsa.run({ kind: 'refuse', context, ret, masterKey });
   }
 
-  #tell(event: KeyDecision['event'] | FullEvent, { id, pub }: AuthRequest): void {
+  #tell(
+    event: KeyDecision['event'] | { readonly result: false; readonly act: 'full' },
+    { id, pub }: AuthRequest,
+  ): void {
     if (this.#options.config.current.authEvents)
       this.#options.bus.fire(tags.auth, { ...event, id, pub });
   }
@@ -271,26 +265,19 @@ export class SignIn {
 
 /** What an advice comes to. A pending key gives way to one that is known to be the right one. */
 const verdicts: Readonly<Record<'accept' | 'deny' | 'wait', KeyDecision>> = {
-  accept: {
-    outcome: 'accept',
-    ret: true,
-    transition: 'store-accepted',
-    event: { result: true, act: 'accept' },
-  },
-  deny: {
-    outcome: 'denied',
-    ret: false,
-    transition: 'store-denied',
-    event: { result: false, act: 'denied' },
-  },
+  accept: verdict('accept', true, 'store-accepted'),
+  deny: verdict('denied', false, 'store-denied'),
   // One key an id is kept as pending; the minion asks again until it is known whose is the right one.
-  wait: {
-    outcome: 'pend',
-    ret: true,
-    transition: 'none',
-    event: { result: true, act: 'pend' },
-  },
+  wait: verdict('pend', true, 'none'),
 };
+
+function verdict(
+  outcome: 'accept' | 'denied' | 'pend',
+  ret: boolean,
+  transition: KeyDecision['transition'],
+): KeyDecision {
+  return { outcome, ret, transition, event: { result: ret, act: outcome } };
+}
 
 /** Enough of a comparison to choose a rate limit by; the verdict compares clean keys itself. */
 function isSameText(stored: string, offered: string): boolean {
@@ -329,18 +316,11 @@ export function createFullnessCheck(options: FullnessOptions): (id: string) => b
     // Nobody is connected who was not heard, so that most of the time nobody is counted.
     if (maxMinions === 0 || lastHeard.size <= maxMinions) return false;
     if (Math.abs(now() - countedAt) >= countHoldsMs) {
-      connected = idsOf(present().filter(countsAsConnected));
+      // Anybody may ask for a topic: one that only that speaks for takes no other minion's room.
+      const counted = present().filter(({ by, isSure }) => isSure || by !== 'topic');
+      connected = new Set(counted.map((minion) => minion.id));
       countedAt = now();
     }
     return connected.size > maxMinions && !connected.has(id);
   };
-}
-
-/** Anybody may ask for a topic: one that only that speaks for takes no other minion's room. */
-function countsAsConnected({ by, isSure }: PresentMinion): boolean {
-  return isSure || by !== 'topic';
-}
-
-function idsOf(minions: readonly PresentMinion[]): ReadonlySet<string> {
-  return new Set(minions.map(({ id }) => id));
 }

@@ -1,7 +1,7 @@
 /** What every module of a master works with: its store, clock, log and counts, and its end. */
 
 import type { Logger } from 'pino';
-import { type FixedConfig, storeDirectory } from '#config';
+import { type FixedConfig, type LiveConfig, storeDirectory } from '#config';
 import { createJidSource } from '#minion-protocol';
 import type { Closers } from '#runtime';
 import { type EmbeddedStore, openEmbeddedStore, type Store, StoreError } from '#store';
@@ -33,6 +33,12 @@ export interface MasterContext {
   readonly closers: Closers;
   /** Fires when the master begins to close. */
   readonly closing: AbortSignal;
+}
+
+/** What each module of a master is opened with. */
+export interface ModuleDeps {
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
 }
 
 /** The parts of a program that are not the master's own. */

@@ -17,6 +17,17 @@ export interface SubscribeOptions {
   readonly signal?: AbortSignal;
 }
 
+export interface EventBusOptions {
+  /** `max_event_size`; 0: no limit. */
+  readonly maxEventBytes: number;
+  /** Default: the clock of the system. */
+  readonly now?: () => Date;
+  /** Stores events. Default: nothing does. */
+  readonly ring?: Pick<EventRing, 'keep' | 'keepOther'> | undefined;
+  /** Sends events to the other members of a cluster. Default: there are none. */
+  readonly tellMembers?: ((event: MasterEvent) => void) | undefined;
+}
+
 interface Reader {
   readonly isOwnOnly: boolean;
   readonly accepts: (tag: string) => boolean;
@@ -29,26 +40,13 @@ interface Reader {
  */
 export class EventBus {
   readonly #readers = new Set<Reader>();
-  readonly #maxEventBytes: number;
-  readonly #now: () => Date;
-  readonly #ring: Pick<EventRing, 'keep' | 'keepOther'> | undefined;
-  readonly #tellMembers: ((event: MasterEvent) => void) | undefined;
+  readonly #options: EventBusOptions;
   #ofMaster = 0;
   #ofMinions = 0;
   #dropped = 0;
 
-  /** @param options `maxEventBytes`: `max_event_size`, 0 for no limit; `ring`: keeps events */
-  constructor(options: {
-    readonly maxEventBytes: number;
-    readonly now?: () => Date;
-    readonly ring?: Pick<EventRing, 'keep' | 'keepOther'> | undefined;
-    /** Tells the other members of a cluster. Default: there are none. */
-    readonly tellMembers?: ((event: MasterEvent) => void) | undefined;
-  }) {
-    this.#ring = options.ring;
-    this.#tellMembers = options.tellMembers;
-    this.#maxEventBytes = options.maxEventBytes;
-    this.#now = options.now ?? (() => new Date());
+  constructor(options: EventBusOptions) {
+    this.#options = options;
   }
 
   /**
@@ -59,8 +57,9 @@ export class EventBus {
     if (origin === 'master') this.#ofMaster += 1;
     else this.#ofMinions += 1;
     let event: MasterEvent | undefined;
-    if (this.#ring !== undefined || this.#tellMembers !== undefined) event = this.#make(tag, data);
-    if (event !== undefined) this.#tellMembers?.(event);
+    if (this.#options.ring !== undefined || this.#options.tellMembers !== undefined)
+      event = this.#make(tag, data);
+    if (event !== undefined) this.#options.tellMembers?.(event);
     for (const { isOwnOnly, accepts, queue } of this.#readers) {
       if ((origin === 'minion' && isOwnOnly) || !accepts(tag)) continue;
       event ??= this.#make(tag, data);
@@ -74,12 +73,13 @@ export class EventBus {
    * @param idThere - `undefined`: that member keeps no events
    */
   repeat(tag: string, data: WireMap, idThere: string | undefined): void {
-    const kept = idThere === undefined ? undefined : this.#ring?.keepOther(idThere, tag, data);
+    const kept =
+      idThere === undefined ? undefined : this.#options.ring?.keepOther(idThere, tag, data);
     const event: MasterEvent = kept === undefined ? { tag, data } : { tag, data, id: kept.id };
     const missed =
       kept?.missedAfter === undefined
         ? undefined
-        : new MissedEvents(kept.missedAfter, this.#now().getTime());
+        : new MissedEvents(kept.missedAfter, this.#date().getTime());
     for (const { isOwnOnly, accepts, queue } of this.#readers) {
       if (isOwnOnly) continue;
       if (missed !== undefined) queue.push(missed);
@@ -87,11 +87,17 @@ export class EventBus {
     }
   }
 
+  #date(): Date {
+    return this.#options.now?.() ?? new Date();
+  }
+
   /** For all who read it. */
   #make(tag: string, given: WireMap): MasterEvent {
-    const stamped = { ...given, _stamp: formatEventStamp(this.#now()) };
-    const data = trimValues(stamped, this.#maxEventBytes);
-    return this.#ring === undefined ? { tag, data } : { tag, data, id: this.#ring.keep(tag, data) };
+    const stamped = { ...given, _stamp: formatEventStamp(this.#date()) };
+    const data = trimValues(stamped, this.#options.maxEventBytes);
+    return this.#options.ring === undefined
+      ? { tag, data }
+      : { tag, data, id: this.#options.ring.keep(tag, data) };
   }
 
   /**

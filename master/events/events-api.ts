@@ -37,7 +37,7 @@ export function createBusApi(bus: EventBus, ring?: EventRing): BusApi {
 
 /** Patterns of one reader, and their characters together. */
 const maxPatterns = 64;
-const maxCharacters = 65_536;
+const maxCharacters = 32_768;
 
 /** Reads the patterns of one reader. @throws WorkLimitExceeded */
 function optionsOf({ match }: EventsRequest, signal: AbortSignal | undefined): SubscribeOptions {

@@ -1,26 +1,17 @@
 /** Opens the event bus of a master. */
 
-import { eventRingSize, type LiveConfig } from '#config';
+import { eventRingSize } from '#config';
 import { isWireMap } from '#minion-protocol';
-import type { MasterContext } from '../context/index.ts';
+import type { ModuleDeps } from '../context/index.ts';
 import { EventBus } from './event-bus.ts';
 import { EventExporter } from './event-export.ts';
 import { EventRing } from './event-ring.ts';
-import { type BusApi, createBusApi } from './events-api.ts';
+import { createBusApi } from './events-api.ts';
 
-export interface EventDeps {
-  readonly config: LiveConfig;
-  readonly context: MasterContext;
-}
-
-/** Events of a master: the bus, and the interface to it. */
-export interface Events {
-  readonly bus: EventBus;
-  readonly api: BusApi;
-}
+export type EventDeps = ModuleDeps;
 
 /** @throws StoreError */
-export async function createEvents({ config, context }: EventDeps): Promise<Events> {
+export async function createEvents({ config, context }: EventDeps) {
   const { ownStore: store, cluster, now, closers } = context;
   const size = eventRingSize(config.fixed);
   const parts = { store, now, log: context.log.child({ component: 'events' }) };
@@ -53,3 +44,6 @@ export async function createEvents({ config, context }: EventDeps): Promise<Even
   }
   return { bus, api: createBusApi(bus, ring) };
 }
+
+/** Events of a master: the bus, and the interface to it. */
+export type Events = Awaited<ReturnType<typeof createEvents>>;

@@ -9,9 +9,12 @@ const answeredBy: ReadonlyMap<string, ServiceKey<object>> = new Map<string, Serv
   ['reactions', masterServices.reactions],
 ]);
 
-/** Returns the methods of the table without those whose extension the master does not have. */
+/**
+ * Returns the methods of the table without those whose extension the master does not have.
+ * @param find - default: the master has all
+ */
 export function coreMethods(
-  find: (key: ServiceKey<object>) => object | undefined,
+  find: (key: ServiceKey<object>) => object | undefined = (key) => key,
 ): ReadonlyMap<string, RpcMethod> {
   return new Map(
     [...rpcMethods].filter(([name]) => {

@@ -1,9 +1,8 @@
 import { type Decision, decide, type Question, questionText } from '#acl';
-import type { LiveConfig } from '#config';
 import { type InProcessApi, MasterError } from '../api/index.ts';
-import { type Audit, actorOf, type RuledDecisions } from '../audit/index.ts';
+import { type Audit, type AuditBursts, actorOf } from '../audit/index.ts';
 import type { Auth } from '../auth/index.ts';
-import type { MasterContext } from '../context/index.ts';
+import type { ModuleDeps } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import type { Jobs } from '../jobs/index.ts';
 import type { Users } from '../users/index.ts';
@@ -13,9 +12,7 @@ import type { Services } from './services.ts';
 import { openSharedArea, openStateArea } from './state-area.ts';
 
 /** The modules of the master that extensions are given parts of. */
-export interface HostDeps {
-  readonly config: LiveConfig;
-  readonly context: MasterContext;
+export interface HostDeps extends ModuleDeps {
   readonly auth: Auth;
   readonly audit: Audit;
   readonly events: Events;
@@ -46,7 +43,7 @@ export function createHost(
     policy: () => policy.current,
     decide: (question, by = policy.current) => {
       const decision = decide(question, by);
-      if (decision.effect === 'deny') audit.ruled.note(...askedOf(question, decision));
+      if (decision.effect === 'deny') audit.ruled.noteDecision(...askedOf(question, decision));
       return decision;
     },
     resolveTarget: (target, bounds) => users.resolveTarget(target, bounds),
@@ -75,7 +72,7 @@ export function createHost(
   };
 }
 
-function askedOf(question: Question, decision: Decision): Parameters<RuledDecisions['note']> {
+function askedOf(question: Question, decision: Decision): Parameters<AuditBursts['noteDecision']> {
   const { subject, action } = question;
   const what = question.action === 'return' ? question.resource.jid : questionText(question);
   return [{ who: actorOf(subject), action, what }, decision];

@@ -19,7 +19,7 @@ import type { RequestLimits, RequestType } from '../requests/index.ts';
 import type { Users } from '../users/index.ts';
 import type { TokenHolders } from './extension.ts';
 import type { HttpRoutes } from './http-routes.ts';
-import { defineService, type ServiceKey } from './services.ts';
+import { defineService } from './services.ts';
 
 /**
  * What all extensions of a master contribute. It grows while they are opened and is complete before
@@ -35,52 +35,28 @@ export interface Contributions {
   readonly requests: ReadonlyMap<string, RequestType>;
 }
 
-/** The environments of the files that minions look for states in. */
-interface FileEnvironments {
-  list(): readonly string[];
-}
-
-/** The keys of the master's own modules. */
-export interface MasterServices {
-  readonly config: ServiceKey<LiveConfig>;
-  readonly context: ServiceKey<MasterContext>;
-  readonly auth: ServiceKey<Auth>;
-  readonly audit: ServiceKey<Audit>;
-  readonly events: ServiceKey<Events>;
-  readonly jobs: ServiceKey<Jobs>;
-  readonly users: ServiceKey<Users>;
-  /** The interface `keys`, whose calls are audited. */
-  readonly keys: ServiceKey<InProcessApi['keys']>;
-  readonly limits: ServiceKey<RequestLimits>;
-  readonly functions: ServiceKey<Functions>;
-  readonly contributions: ServiceKey<Contributions>;
-  readonly tokenHolders: ServiceKey<TokenHolders>;
-  /** Environments of files. An extension provides them. */
-  readonly fileEnvironments: ServiceKey<FileEnvironments>;
-  /** The interface `pillar` of the master. An extension provides it. */
-  readonly pillar: ServiceKey<PillarApi>;
-  /** The interface `reactions` of the master. An extension provides it. */
-  readonly reactions: ServiceKey<ReactionsApi>;
-}
-
 /**
  * Keys of the master's own modules. Extensions that are part of this package build on them;
  * programs use the members of `ExtensionHost`.
  */
-export const masterServices: MasterServices = {
-  config: defineService('config'),
-  context: defineService('context'),
-  auth: defineService('auth'),
-  audit: defineService('audit'),
-  events: defineService('events'),
-  jobs: defineService('jobs'),
-  users: defineService('users'),
-  keys: defineService('keys'),
-  limits: defineService('limits'),
-  functions: defineService('functions'),
-  contributions: defineService('contributions'),
-  tokenHolders: defineService('token-holders'),
-  fileEnvironments: defineService('file-environments'),
-  pillar: defineService('pillar'),
-  reactions: defineService('reactions'),
+export const masterServices = {
+  config: defineService<LiveConfig>('config'),
+  context: defineService<MasterContext>('context'),
+  auth: defineService<Auth>('auth'),
+  audit: defineService<Audit>('audit'),
+  events: defineService<Events>('events'),
+  jobs: defineService<Jobs>('jobs'),
+  users: defineService<Users>('users'),
+  /** The interface `keys`, whose calls are audited. */
+  keys: defineService<InProcessApi['keys']>('keys'),
+  limits: defineService<RequestLimits>('limits'),
+  functions: defineService<Functions>('functions'),
+  contributions: defineService<Contributions>('contributions'),
+  tokenHolders: defineService<TokenHolders>('token-holders'),
+  /** Environments of the files that minions look for states in. An extension provides them. */
+  fileEnvironments: defineService<{ list(): readonly string[] }>('file-environments'),
+  /** The interface `pillar` of the master. An extension provides it. */
+  pillar: defineService<PillarApi>('pillar'),
+  /** The interface `reactions` of the master. An extension provides it. */
+  reactions: defineService<ReactionsApi>('reactions'),
 };

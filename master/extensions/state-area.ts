@@ -13,7 +13,7 @@ import {
   storeBelow,
 } from '#store';
 import { createSeal, type Seal } from '../auth/index.ts';
-import { type Cluster, followRows, type MasterContext } from '../context/index.ts';
+import { type Cluster, type Duties, followRows, type MasterContext } from '../context/index.ts';
 
 /** A row. */
 type StateEntry = Entry;
@@ -56,28 +56,16 @@ export interface SharedArea extends StateArea {
 }
 
 /** What the members of a cluster agree upon by their store. */
-interface AreaCluster {
-  /** Name of this member. */
-  readonly member: string;
-  /** Whether a member has not been heard of for so long that others go on with what it did. */
-  isGone(member: string): boolean;
-  /** Whether this member does now what one of them does for all. */
-  readonly isHeld: boolean;
-  /** Calls the listener when it begins to, and at once where it does; the signal fires when it must stop. */
-  onHeld(listener: (ended: AbortSignal) => void): void;
+interface AreaCluster
+  extends Pick<Cluster, 'announce' | 'derive' | 'isGone' | 'member' | 'send'>,
+    Pick<Duties, 'isHeld' | 'onHeld'> {
   /**
    * Writes if this member does it still, when the write is applied.
    * @throws StoreError ERR_REVISION otherwise, and as {@link StateArea.write}
    */
   writeHeld(operations: readonly StateOperation[]): Promise<void>;
-  /** Tells the other members what this one is configured with, by a digest of it. */
-  announce(kind: string, version: string): void;
-  /** Tells the other members something beside the log; it may be lost. */
-  send(kind: string, value: WireMap): void;
-  /** Calls the listener, of which each kind has one, with what other members tell by {@link send}. */
+  /** Calls the listener, of which each kind has one, with what other members send. */
   onMessage(kind: string, listener: (value: WireMap) => void): void;
-  /** A key of 32 bytes that all members make alike, and that is in no copy of the store. */
-  derive(purpose: string): Uint8Array;
 }
 
 const areaOf = (name: string): Key => ['state', name];

@@ -10,11 +10,12 @@ import {
   type StartedCall,
 } from '../api/index.ts';
 import { type AuditTrail, auditOf } from '../audit/index.ts';
+import type { MasterContext } from '../context/index.ts';
 import { type EventBus, trimValues } from '../events/index.ts';
 import { type JobCache, separateKeywords } from '../jobs/index.ts';
 import type { AskedCall, BoundCall, MasterFunction } from './master-function.ts';
 
-export interface FunctionCallerOptions {
+export interface FunctionCallerOptions extends Pick<MasterContext, 'closing' | 'nextJid' | 'now'> {
   /** The functions by name. Extensions add theirs until the master serves minions. */
   readonly table: ReadonlyMap<string, MasterFunction>;
   readonly kind: 'runner' | 'wheel';
@@ -22,13 +23,10 @@ export interface FunctionCallerOptions {
   readonly insteadOf: (fun: string) => string | undefined;
   readonly bus: EventBus;
   readonly audit: AuditTrail;
-  readonly nextJid: () => string;
   /** Keeps calls as jobs of the master's own; `undefined`: they are only told. */
   readonly cache: JobCache | undefined;
   /** The master's `id`: what kept jobs say they ran on. */
   readonly masterId: string;
-  readonly closing: AbortSignal;
-  readonly now: () => number;
   readonly log: Logger;
 }
 

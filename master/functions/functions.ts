@@ -1,82 +1,64 @@
-import type { LiveConfig } from '#config';
-import type { InProcessApi, InProcessFunctionsApi } from '../api/index.ts';
+import type { InProcessFunctionsApi } from '../api/index.ts';
 import type { Audit } from '../audit/index.ts';
-import type { MasterContext } from '../context/index.ts';
+import type { ModuleDeps } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import type { Jobs } from '../jobs/index.ts';
-import { FunctionCaller, type FunctionCallerOptions } from './function-caller.ts';
+import { FunctionCaller } from './function-caller.ts';
 import type { MasterFunction } from './master-function.ts';
 
-export interface FunctionDeps {
-  readonly config: LiveConfig;
-  readonly context: MasterContext;
+export interface FunctionDeps extends ModuleDeps {
   readonly audit: Audit;
   readonly events: Events;
   readonly jobs: Jobs;
   /** Runners and wheel functions by name. Extensions fill the tables while they are opened. */
   readonly tables: {
-    readonly runners: ReadonlyMap<string, MasterFunction>;
-    readonly wheel: ReadonlyMap<string, MasterFunction>;
+    readonly runners: FunctionTable;
+    readonly wheel: FunctionTable;
+    /** Advice for functions that are not served. */
+    readonly insteadOf: Iterable<InsteadOf>;
   };
-  /** Advice for functions that are not served. */
-  readonly instead: () => Iterable<InsteadOf>;
 }
+
+type FunctionTable = ReadonlyMap<string, MasterFunction>;
 
 /** Returns what to use in place of a function of Salt's that is not served, or `undefined`. */
 export type InsteadOf = (kind: 'runner' | 'wheel', fun: string) => string | undefined;
 
-/** Functions of the master. */
-export interface Functions {
-  readonly runners: FunctionCaller;
-  readonly wheel: FunctionCaller;
-  readonly api: Pick<InProcessApi, 'runners' | 'wheel'>;
-}
-
 /** Creates the callers of runners and wheel functions, for programs, users and minions. */
-export function createFunctions(deps: FunctionDeps): Functions {
-  const { config, context, audit, events, jobs, tables, instead } = deps;
+export function createFunctions(deps: FunctionDeps) {
+  const { config, context, audit, events, jobs, tables } = deps;
   const { fixed } = config;
-  const common: Omit<FunctionCallerOptions, 'table' | 'kind' | 'insteadOf'> = {
-    bus: events.bus,
-    audit,
-    nextJid: context.nextJid,
-    cache: fixed.runnerReturns ? jobs.cache : undefined,
-    masterId: fixed.id,
-    closing: context.closing,
-    now: context.now,
-    log: context.log.child({ component: 'runners' }),
-  };
-  const insteadOf = (kind: 'runner' | 'wheel') => (fun: string) => {
-    for (const advise of instead()) {
-      const advice = advise(kind, fun);
-      if (advice !== undefined) return advice;
-    }
-    return undefined;
-  };
-  const runners = new FunctionCaller({
-    ...common,
-    table: tables.runners,
-    kind: 'runner',
-    insteadOf: insteadOf('runner'),
-  });
-  const wheel = new FunctionCaller({
-    ...common,
-    table: tables.wheel,
-    kind: 'wheel',
-    insteadOf: insteadOf('wheel'),
-  });
-  return {
-    runners,
-    wheel,
-    api: { runners: toFunctionsApi(runners), wheel: toFunctionsApi(wheel) },
-  };
+  const callerOf = (kind: 'runner' | 'wheel', table: FunctionTable): FunctionCaller =>
+    new FunctionCaller({
+      ...context,
+      table,
+      kind,
+      insteadOf: (fun) => {
+        for (const advise of tables.insteadOf) {
+          const advice = advise(kind, fun);
+          if (advice !== undefined) return advice;
+        }
+        return undefined;
+      },
+      bus: events.bus,
+      audit,
+      cache: fixed.runnerReturns ? jobs.cache : undefined,
+      masterId: fixed.id,
+      log: context.log.child({ component: 'runners' }),
+    });
+  const runners = callerOf('runner', tables.runners);
+  const wheel = callerOf('wheel', tables.wheel);
+  return { runners, wheel, api: { runners: toApi(runners), wheel: toApi(wheel) } };
 }
 
 /** The caller as the master's interface has it. */
-function toFunctionsApi(caller: FunctionCaller): InProcessFunctionsApi {
+function toApi(caller: FunctionCaller): InProcessFunctionsApi {
   return {
     run: (call) => caller.run(call),
     start: (call) => caller.start(call),
     docs: async (prefix) => caller.docs(prefix),
   };
 }
+
+/** Functions of the master. */
+export type Functions = ReturnType<typeof createFunctions>;

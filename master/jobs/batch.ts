@@ -11,41 +11,6 @@ import {
 import { isFailureCode } from './job-return.ts';
 import { ParallelJobs } from './parallel-jobs.ts';
 
-/** Who is at it, who has yet to be, and how many more may. */
-class BatchSlots {
-  readonly #left: string[];
-  readonly #active = new Set<string>();
-  #free: number;
-
-  constructor(minions: readonly string[], count: number) {
-    this.#left = [...minions];
-    this.#free = count;
-  }
-
-  /** Minions that nothing was sent to. */
-  get left(): readonly string[] {
-    return this.#left;
-  }
-
-  /** As many minions as there are free places, which are theirs from now on. */
-  take(): string[] {
-    const next = this.#left.splice(0, this.#free);
-    this.#free -= next.length;
-    for (const minion of next) this.#active.add(minion);
-    return next;
-  }
-
-  /** These minions are done. @returns how many places they had */
-  leave(minions: readonly string[]): number {
-    return minions.filter((minion) => this.#active.delete(minion)).length;
-  }
-
-  /** Slots may be taken again. */
-  free(count: number): void {
-    this.#free += count;
-  }
-}
-
 /** Calls back after a time; gives the function that calls it off. */
 export type StartTimer = (milliseconds: number, onEnd: () => void) => () => void;
 
@@ -55,42 +20,25 @@ const startTimer: StartTimer = (milliseconds, onEnd) => {
   return () => clearTimeout(timer);
 };
 
-/** Keeps places empty for a while after their minions are done (`--batch-wait`). */
-class BatchWait {
-  readonly #waitMs: number;
-  readonly #onEnd: (count: number) => void;
-  readonly #start: StartTimer;
-  readonly #stops = new Set<() => void>();
-
-  constructor(waitMs: number, onEnd: (count: number) => void, start: StartTimer) {
-    this.#waitMs = waitMs;
-    this.#onEnd = onEnd;
-    this.#start = start;
-  }
-
-  add(count: number): void {
-    if (count === 0) return;
-    if (this.#waitMs === 0) {
-      this.#onEnd(count);
-      return;
-    }
-    const stop = this.#start(this.#waitMs, () => {
-      this.#stops.delete(stop);
-      this.#onEnd(count);
-    });
-    this.#stops.add(stop);
-  }
-
-  stop(): void {
-    for (const stop of this.#stops) stop();
-  }
-}
-
 /** Publishes one job and follows it. */
 type Run = (request: RunRequest & JobOrigin, signal?: AbortSignal) => AsyncIterable<JobUpdate>;
 
-const percentage = /^\d{1,3}(\.\d+)?%$/;
-const count = /^[1-9]\d{0,8}$/;
+/**
+ * Reads the size of a batch: a number of minions, or a share of them with a percent sign before or
+ * behind it. Python, which Salt reads it with, takes blanks around a number and underscores in it
+ * [salt cli/batch.py get_bnum].
+ * @returns the number, or the share as `25%`; `undefined` if the text is neither
+ */
+export function readBatchSize(text: string): number | `${number}%` | undefined {
+  const number = Number(pythonNumber(text.replace(/^%+|%+$/g, '')));
+  if (text.includes('%')) return number >= 0 && number < 1000 ? `${number}%` : undefined;
+  return Number.isSafeInteger(number) && number > 0 && number < 1e9 ? number : undefined;
+}
+
+function pythonNumber(text: string): string | undefined {
+  const [, digits] = /^\s*\+?(\d+(?:_\d+)*(?:\.\d+)?)\s*$/.exec(text) ?? [];
+  return digits?.replaceAll('_', '');
+}
 
 /**
  * Pings the target, then runs the job on those that answer, `size` at a time: whenever minions
@@ -105,58 +53,78 @@ export async function* runBatch(
   start: StartTimer = startTimer,
 ): AsyncGenerator<BatchUpdate, void, void> {
   const { size, waitSeconds = 0, failHard = false, ...target } = request;
-  checkSize(size);
+  const read = checkedSize(size);
   const gathered = await gather(run, target, signal);
   yield gathered;
   const { delimiter: _delimiter, leftOut, ...given } = target;
   const { minions } = gathered;
   // The names that are not addressed are among those that did not answer.
   const job = leftOut === undefined ? given : { ...given, leftOut: { ...leftOut, missing: [] } };
-  const places = new BatchSlots(minions, placesOf(size, minions.length));
+  const left = [...minions];
+  const active = new Set<string>();
+  let free = placesOf(read, minions.length);
   const end = new AbortController();
   const jobs = new ParallelJobs((ids) => {
     const stop = signal === undefined ? end.signal : AbortSignal.any([end.signal, signal]);
     return run({ ...job, tgt: ids, tgtType: 'list' }, stop);
   });
-  const makeRoom = (count: number): void => {
-    places.free(count);
-    jobs.wake();
+  /** As many minions as there are free places, which are theirs from now on. */
+  const takeNext = (): string[] => {
+    const next = left.splice(0, free);
+    free -= next.length;
+    for (const minion of next) active.add(minion);
+    return next;
   };
-  const coolings = new BatchWait(waitSeconds * 1000, makeRoom, start);
+  const stops = new Set<() => void>();
+  /** These minions are done; their places stay empty for a while (`--batch-wait`). */
+  const leave = (done: readonly string[]): void => {
+    const count = done.filter((minion) => active.delete(minion)).length;
+    const makeRoom = (): void => {
+      free += count;
+      jobs.wake();
+    };
+    if (count > 0 && waitSeconds === 0) makeRoom();
+    if (count === 0 || waitSeconds === 0) return;
+    const stop = start(waitSeconds * 1000, () => {
+      stops.delete(stop);
+      makeRoom();
+    });
+    stops.add(stop);
+  };
   try {
-    jobs.start(places.take());
-    while (jobs.isBusy || places.left.length > 0) {
+    jobs.start(takeNext());
+    while (jobs.isBusy || left.length > 0) {
       const event = await jobs.next();
-      if (event.type === 'ended') coolings.add(places.leave(event.minions));
+      if (event.type === 'ended') leave(event.minions);
       else if (event.type === 'update') {
         const { update } = event;
         yield update;
         if (update.type === 'return') {
           if (failHard && isFailureCode(update.retcode)) {
-            return yield { type: 'ended', failed: update.minion, left: places.left };
+            return yield { type: 'ended', failed: update.minion, left };
           }
-          if (update.resource === undefined) coolings.add(places.leave([update.minion]));
+          if (update.resource === undefined) leave([update.minion]);
         }
       }
-      if (signal?.aborted !== true) jobs.start(places.take());
+      if (signal?.aborted !== true) jobs.start(takeNext());
       else if (!jobs.isBusy) break;
     }
-    yield { type: 'ended', left: places.left };
+    yield { type: 'ended', left };
   } finally {
     end.abort();
-    coolings.stop();
+    for (const stop of stops) stop();
   }
 }
 
-function checkSize(size: number | string): void {
-  if (typeof size === 'string' ? percentage.test(size) || count.test(size) : size >= 1) return;
+function checkedSize(size: number | string): number | string {
+  const read = typeof size === 'string' ? readBatchSize(size) : size;
+  if (read !== undefined && (typeof read === 'string' || read >= 1)) return read;
   throw new MasterError('ERR_ARGS', 'size is not a number of minions, or a part such as 25%');
 }
 
 /** [salt cli/batch.py get_bnum] */
 function placesOf(size: number | string, minions: number): number {
   if (typeof size === 'number') return Math.floor(size);
-  if (!size.endsWith('%')) return Number(size);
   return Math.max(1, Math.floor((Number(size.slice(0, -1)) / 100) * minions));
 }
 
@@ -177,9 +145,6 @@ async function gather(
   return { type: 'gathered', minions: minions.sort(), silent, ...narrowed };
 }
 
-/** Publishes one job and follows it. */
-type RunOnce = (request: RunRequest & JobOrigin) => AsyncIterable<JobUpdate>;
-
 /**
  * Asks the target which functions it has, chooses among those that have this one, and runs the
  * job there [salt client/__init__.py cmd_subset]. Only the job itself is told.
@@ -187,7 +152,7 @@ type RunOnce = (request: RunRequest & JobOrigin) => AsyncIterable<JobUpdate>;
  * @throws MasterError ERR_BAD_TGT, ERR_ARGS
  */
 export async function* runSubset(
-  run: RunOnce,
+  run: Run,
   { subset = 1, ...request }: RunRequest & JobOrigin,
   random: (below: number) => number,
 ): AsyncGenerator<JobUpdate, void, void> {

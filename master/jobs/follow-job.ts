@@ -199,7 +199,11 @@ export async function* followJob(
   const unanswered: string[] = [...notSent];
   let idleTimeoutMs = firstMs;
   const patientUntil = performance.now() + patienceMs;
-  const quiet = new QuietTimer(() => news.push({ type: 'quiet' }));
+  let timer: NodeJS.Timeout | undefined;
+  const restartTimer = (): void => {
+    clearTimeout(timer);
+    timer = setTimeout(() => news.push({ type: 'quiet' }), idleTimeoutMs);
+  };
   const end = new AbortController();
   const abort = (): void => {
     end.abort();
@@ -217,7 +221,7 @@ export async function* followJob(
   };
   let isAsking = false;
   try {
-    quiet.restart(idleTimeoutMs);
+    restartTimer();
     while (waiting.size > 0) {
       const next = await news.next();
       if (next.done || end.signal.aborted) break;
@@ -227,7 +231,7 @@ export async function* followJob(
           waiting.note(result);
           returns.push(forLedger(result));
           yield { type: 'return', jid, ...result };
-          if (!isAsking) quiet.restart(idleTimeoutMs);
+          if (!isAsking) restartTimer();
           break;
         }
         case 'quiet':
@@ -244,7 +248,7 @@ export async function* followJob(
             if (waiting.giveUp(minion)) unanswered.push(minion);
           }
           if (running.size > 0) yield { type: 'running', jid, minions: [...running] };
-          quiet.restart(idleTimeoutMs);
+          restartTimer();
           break;
         }
         case 'failed':
@@ -265,7 +269,7 @@ export async function* followJob(
     };
   } finally {
     end.abort();
-    quiet.stop();
+    clearTimeout(timer);
     for (const reason of reasons) reason.removeEventListener('abort', abort);
   }
 }
@@ -309,24 +313,5 @@ class Awaited {
   /** No longer waits for it. @returns whether it was waited for */
   giveUp(minion: string): boolean {
     return this.#left.delete(minion);
-  }
-}
-
-/** Fires once after a time in which it was not restarted. */
-class QuietTimer {
-  readonly #onQuiet: () => void;
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(onQuiet: () => void) {
-    this.#onQuiet = onQuiet;
-  }
-
-  restart(milliseconds: number): void {
-    this.stop();
-    this.#timer = setTimeout(this.#onQuiet, milliseconds);
-  }
-
-  stop(): void {
-    clearTimeout(this.#timer);
   }
 }

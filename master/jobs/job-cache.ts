@@ -30,45 +30,37 @@ export interface AddedJob {
 /** Jobs under way that are told of. */
 const maxUnderWay = 100;
 
+export interface JobCacheOptions {
+  readonly store: Store;
+  /** `job_cache`: whether anything is kept at all. */
+  readonly isOn: boolean;
+  /** `keep_jobs_seconds`, in milliseconds, of jobs that are published from now on. */
+  readonly keepMs: number;
+  /** As long as a request that was sent once can still be opened, milliseconds. */
+  readonly keepMarksMs: number;
+  readonly now: () => number;
+  /** Whether the process that was to send it ended before it did. Default: not known. */
+  readonly wasNeverSent?: (publication: PublicationId) => boolean;
+  /** Whether other members of a cluster keep jobs in the same store. Default false. */
+  readonly isShared?: boolean;
+}
+
 /**
  * The jobs that were published and what came back, in the store for `keep_jobs_seconds`. What is
  * under way is remembered as well, so that a return costs no look-up.
  */
 export class JobCache {
-  readonly #store: Store;
-  readonly #isOn: boolean;
+  readonly #options: JobCacheOptions;
   #keepMs: number;
-  readonly #keepMarksMs: number;
-  readonly #now: () => number;
-  readonly #wasNeverSent: (publication: PublicationId) => boolean;
   readonly #mutex = new KeyedMutex();
-  readonly #isShared: boolean;
   /** Returns that are being written by this master, in a cluster. */
   readonly #taking = new Set<string>();
   readonly #remembered = new Map<string, Job>();
   #rememberedMinions = 0;
 
-  constructor(options: {
-    readonly store: Store;
-    /** `job_cache`: whether anything is kept at all. */
-    readonly isOn: boolean;
-    /** `keep_jobs_seconds`, in milliseconds, of jobs that are published from now on. */
-    readonly keepMs: number;
-    /** As long as a request that was sent once can still be opened, milliseconds. */
-    readonly keepMarksMs: number;
-    readonly now: () => number;
-    /** Whether the process that was to send it ended before it did. Default: not known. */
-    readonly wasNeverSent?: (publication: PublicationId) => boolean;
-    /** Other members of a cluster keep jobs in the same store. Default: none do. */
-    readonly isShared?: boolean;
-  }) {
-    this.#store = options.store;
-    this.#isOn = options.isOn;
+  constructor(options: JobCacheOptions) {
+    this.#options = options;
     this.#keepMs = options.keepMs;
-    this.#keepMarksMs = options.keepMarksMs;
-    this.#now = options.now;
-    this.#wasNeverSent = options.wasNeverSent ?? (() => false);
-    this.#isShared = options.isShared ?? false;
   }
 
   /** Keeps jobs that are published from now on so many milliseconds. */
@@ -87,10 +79,10 @@ export class JobCache {
     onReturn?: (result: JobReturn) => void,
     also: readonly Operation[] = [],
   ): Promise<AddedJob> {
-    const job = new Job(record, { isKept: this.#isOn });
+    const job = new Job(record, { isKept: this.#options.isOn });
     const stopListening = onReturn === undefined ? () => {} : job.onReturn(onReturn);
-    if (this.#isShared) await this.#addOnce(job, record, also);
-    else if (this.#isOn) await this.#store.write([this.#putRecord(record)]);
+    if (this.#options.isShared) await this.#addOnce(job, record, also);
+    else if (this.#options.isOn) await this.#options.store.write([this.#putRecord(record)]);
     return { job: this.remember(job), stopListening };
   }
 
@@ -149,7 +141,7 @@ export class JobCache {
 
   /** The minions of a job that it was certainly never sent to: its process ended before. */
   notSentTo(record: JobRecord): ReadonlySet<string> {
-    return minionsOfPublications(record, this.#wasNeverSent);
+    return minionsOfPublications(record, this.#options.wasNeverSent ?? (() => false));
   }
 
   /** Keeps that subscribers were passed over when a job was published. */
@@ -165,7 +157,8 @@ export class JobCache {
   ): Promise<void> {
     await this.#mutex.run(jid, async () => {
       const kept = await this.record(jid);
-      if (kept !== undefined) await this.#store.write([this.#putRecord(change(kept)), ...also]);
+      if (kept !== undefined)
+        await this.#options.store.write([this.#putRecord(change(kept)), ...also]);
     });
   }
 
@@ -182,7 +175,7 @@ export class JobCache {
   async find(jid: string): Promise<Job | undefined> {
     const known = this.#remembered.get(jid);
     if (known !== undefined) return known;
-    const entry = await this.#store.get(jobKey(jid));
+    const entry = await this.#options.store.get(jobKey(jid));
     if (entry === undefined) return undefined;
     return (
       this.#remembered.get(jid) ?? this.remember(new Job(jobRow.decode(entry), { isKept: true }))
@@ -194,7 +187,7 @@ export class JobCache {
    * @returns false if that of the minion, or of its resource, was kept already; it stays as it was
    */
   async addReturn(jid: string, result: JobReturn): Promise<boolean> {
-    if (!this.#isShared) return this.#writeOnce([this.#putReturn(jid, result)]);
+    if (!this.#options.isShared) return this.#writeOnce([this.#putReturn(jid, result)]);
     const name = takingName(jid, result.minion);
     this.#taking.add(name);
     try {
@@ -208,7 +201,7 @@ export class JobCache {
 
   /** Another member took the same return, and this one did not look because it took it too. */
   async #answerByKept(jid: string, result: JobReturn): Promise<void> {
-    const kept = await this.#store.get(returnKey(jid, result));
+    const kept = await this.#options.store.get(returnKey(jid, result));
     if (kept !== undefined) this.#remembered.get(jid)?.answer(returnRow.decode(kept));
   }
 
@@ -222,7 +215,7 @@ export class JobCache {
     result: JobReturn,
     mark: string | undefined,
   ): Promise<boolean> {
-    if (!this.#isOn) return this.addMark(result.minion, mark);
+    if (!this.#options.isOn) return this.addMark(result.minion, mark);
     return this.#writeOnce([
       this.#putRecord(record),
       this.#putReturn(record.jid, result),
@@ -238,18 +231,18 @@ export class JobCache {
   /** Whether a self-made job of this mark is known. */
   async hasMark(minionId: string, mark: string | undefined): Promise<boolean> {
     if (mark === undefined) return false;
-    return (await this.#store.get(markKey(minionId, mark))) !== undefined;
+    return (await this.#options.store.get(markKey(minionId, mark))) !== undefined;
   }
 
   /** The job's description, if it is still kept. */
   async record(jid: string): Promise<JobRecord | undefined> {
-    const entry = await this.#store.get(jobKey(jid));
+    const entry = await this.#options.store.get(jobKey(jid));
     return entry === undefined ? undefined : jobRow.decode(entry);
   }
 
   /** Jobs that are kept, the latest jid first. */
   async *records(limit: number): AsyncIterableIterator<JobRecord> {
-    for await (const entry of this.#store.list(['jobs'], { reverse: true, limit })) {
+    for await (const entry of this.#options.store.list(['jobs'], { reverse: true, limit })) {
       yield jobRow.decode(entry);
     }
   }
@@ -264,7 +257,7 @@ export class JobCache {
    * it, or they were published less than `idleTimeoutMs` ago. At most 100.
    */
   underWay(idleTimeoutMs: number): readonly Job[] {
-    const since = this.#now() - idleTimeoutMs;
+    const since = this.#options.now() - idleTimeoutMs;
     const found = [...this.#remembered.values()].filter((job) => {
       if (!job.isKept || job.answered >= job.minions.size) return false;
       return job.isWatched || job.running.size > 0 || job.publishedAt > since;
@@ -274,12 +267,13 @@ export class JobCache {
 
   /** What has come back for a job. */
   async *returns(jid: string): AsyncIterableIterator<JobReturn> {
-    for await (const entry of this.#store.list(['returns', jid])) yield returnRow.decode(entry);
+    for await (const entry of this.#options.store.list(['returns', jid]))
+      yield returnRow.decode(entry);
   }
 
   async #writeOnce(operations: readonly Operation[]): Promise<boolean> {
     try {
-      await this.#store.write(operations);
+      await this.#options.store.write(operations);
       return true;
     } catch (error) {
       if (error instanceof StoreError && error.code === 'ERR_REVISION') return false;
@@ -300,13 +294,13 @@ export class JobCache {
 
   #putMark(minionId: string, mark: string | undefined): Operation[] {
     if (mark === undefined) return [];
-    const expiresAt = this.#now() + this.#keepMarksMs;
+    const expiresAt = this.#options.now() + this.#options.keepMarksMs;
     const key = markKey(minionId, mark);
     return [{ op: 'put', key, value: new Uint8Array(0), expiresAt, ifRevision: 0 }];
   }
 
   #expiry(): number {
-    return this.#now() + this.#keepMs;
+    return this.#options.now() + this.#keepMs;
   }
 
   #forgetOldest(): void {

@@ -1,11 +1,10 @@
 /** Opens the jobs of a master. */
 
-import type { LiveConfig } from '#config';
 import type { MasterTransport } from '#minion-protocol';
 import type { InProcessJobsApi, JobUpdate, MinionInfo, PresentMinion } from '../api/index.ts';
 import type { Audit } from '../audit/index.ts';
 import type { Auth } from '../auth/index.ts';
-import type { MasterContext } from '../context/index.ts';
+import type { ModuleDeps } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import { JobDispatcher } from './dispatcher.ts';
 import type { MinionFacts } from './follow-job.ts';
@@ -23,9 +22,7 @@ import { Reconnecting } from './reconnecting.ts';
 import { type FollowOptions, resumeJob } from './resume-job.ts';
 import { TargetResolver } from './targets.ts';
 
-export interface JobDeps {
-  readonly config: LiveConfig;
-  readonly context: MasterContext;
+export interface JobDeps extends ModuleDeps {
   readonly auth: Auth;
   readonly audit: Audit;
   readonly events: Events;
@@ -217,13 +214,14 @@ function listMinions(
   present: readonly PresentMinion[],
   facts: KnownFacts,
 ): MinionInfo[] {
-  const there = new Set(present.map(({ id }) => id));
+  const there = new Map(present.map((it) => [it.id, it]));
   const staying = new Set(needingOwnRestart(present, (id) => facts.of(id)));
   return keys.acceptedIds().map((id) => {
     const at = lastHeard.of(id);
     return {
       id,
       isPresent: there.has(id),
+      ...(there.get(id)?.isSure === false ? { isUnsure: true } : {}),
       ...(at === undefined ? {} : { heardAt: at }),
       ...(staying.has(id) ? { needsOwnRestart: true } : {}),
     };

@@ -5,7 +5,6 @@ import type { Store } from '#store';
 import type {
   ClusterStatus,
   Distribution,
-  KeyState,
   MasterStatus,
   MetricFamily,
   Sample,
@@ -30,7 +29,7 @@ export interface EventFigures {
 }
 
 /** What waits, by where. */
-interface QueueDepths {
+type QueueDepths = {
   /** RSA operations that wait for a thread. */
   readonly rsa: number;
   /** Requests that wait because their minion is over its rate. */
@@ -39,176 +38,130 @@ interface QueueDepths {
   readonly events: number;
   /** Runs of reactions that have not begun. */
   readonly reactions: number;
-}
+};
 
 /** Every family of a master. */
 export function metricFamilies(meter: Meter, now: MeasuredNow): readonly MetricFamily[] {
-  return [...counters(meter, now), ...gauges(now), ...histograms(meter)];
-}
-
-function counters(meter: Meter, { events, status }: MeasuredNow): MetricFamily[] {
+  const { status, present, events, queues } = now;
+  const { cluster } = status;
+  const refusals = Object.values(status.counters).reduce((sum, count) => sum + count, 0);
+  const origins = { master: events.ofMaster, minion: events.ofMinions };
+  const minions = { present, absent: Math.max(0, status.keys.accepted - present) };
+  const subscribers = status.transports.map((it) => [it.transport, it.subscribers] as const);
+  const store = { read: meter.storeReads, write: meter.storeWrites };
   return [
-    counter('authentications_total', 'Sign-ins of minions.', meter.authentications.samples(), [
-      'outcome',
-    ]),
-    counter('requests_total', 'Requests of minions.', meter.requests.samples(), ['cmd', 'outcome']),
-    counter('returns_total', 'Returns of jobs that were taken.', [bare(meter.returns)]),
-    counter('signals_denied_total', 'Signals that no rule permitted.', [bare(meter.signalsDenied)]),
-    counter(
-      'events_total',
-      'Events that were fired.',
-      [
-        { labels: { origin: 'master' }, value: events.ofMaster },
-        { labels: { origin: 'minion' }, value: events.ofMinions },
-      ],
-      ['origin'],
-    ),
-    counter('event_readers_dropped_total', 'Readers of events that were too slow.', [
-      bare(events.dropped),
-    ]),
-    counter('refusals_total', 'What was refused, delayed or dropped, whyever.', [
-      bare(Object.values(status.counters).reduce((sum, count) => sum + count, 0)),
-    ]),
-  ];
-}
-
-function gauges({ status, present, events, queues }: MeasuredNow): MetricFamily[] {
-  const states: readonly KeyState[] = ['accepted', 'denied', 'pending', 'rejected'];
-  return [
-    gauge(
-      'keys',
-      'Keys of minions.',
-      states.map((state) => ({ labels: { state }, value: status.keys[state] })),
-      ['state'],
-    ),
+    counter('authentications_total', 'Sign-ins of minions.', meter.authentications),
+    counter('requests_total', 'Requests of minions.', meter.requests),
+    counter('returns_total', 'Returns of jobs that were taken.', meter.returns),
+    counter('signals_denied_total', 'Signals that no rule permitted.', meter.signalsDenied),
+    counter('events_total', 'Events that were fired.', by('origin', origins)),
+    counter('event_readers_dropped_total', 'Readers of events that were too slow.', events.dropped),
+    counter('refusals_total', 'What was refused, delayed or dropped, whyever.', refusals),
+    gauge('keys', 'Keys of minions.', by('state', status.keys)),
     gauge(
       'minions',
       'Accepted minions, by whether they listen to publications.',
-      [
-        { labels: { state: 'present' }, value: present },
-        { labels: { state: 'absent' }, value: Math.max(0, status.keys.accepted - present) },
-      ],
-      ['state'],
+      by('state', minions),
     ),
     gauge(
       'subscribers',
       'Connections that listen to publications.',
-      status.transports.map(({ transport, subscribers }) => ({
-        labels: { transport },
-        value: subscribers,
-      })),
-      ['transport'],
+      by('transport', Object.fromEntries(subscribers)),
     ),
-    gauge('event_readers', 'Readers of events.', [bare(events.readers)]),
+    gauge('event_readers', 'Readers of events.', events.readers),
+    gauge('queue_depth', 'What waits.', by('queue', queues)),
+    gauge('store_full', 'Whether the disk of the store is full.', Number(status.storeFull)),
+    ...clusterGauges(cluster),
+    gauge('audit_full', 'Whether the audit log cannot be written.', Number(status.auditFull)),
     gauge(
-      'queue_depth',
-      'What waits.',
-      Object.entries(queues).map(([queue, value]) => ({ labels: { queue }, value })),
-      ['queue'],
+      'start_time_seconds',
+      'When the master started, seconds since 1970.',
+      status.startedAt / 1000,
     ),
-    gauge('store_full', 'Whether the disk of the store is full.', [bare(Number(status.storeFull))]),
-    ...clusterGauges(status),
-    gauge('audit_full', 'Whether the audit log cannot be written.', [
-      bare(Number(status.auditFull)),
-    ]),
-    gauge('start_time_seconds', 'When the master started, seconds since 1970.', [
-      bare(status.startedAt / 1000),
-    ]),
+    histogram(
+      'job_first_return_seconds',
+      'From publishing a job to its first return.',
+      meter.firstReturn,
+    ),
+    histogram(
+      'job_last_return_seconds',
+      'From publishing a job to the return that was missing.',
+      meter.lastReturn,
+    ),
+    {
+      ...histogram(
+        'store_operation_seconds',
+        'How long single reads and writes of the store take.',
+        store.read,
+      ),
+      labels: ['operation'],
+      distributions: Object.entries(store).map(([operation, it]) => it.distribution({ operation })),
+    },
   ];
 }
 
 /** Of a cluster; without samples where the master is a member of none. */
-function clusterGauges({ cluster }: MasterStatus): MetricFamily[] {
+function clusterGauges(cluster: ClusterStatus | undefined): MetricFamily[] {
   const members = cluster?.members ?? [];
   const alive = members.filter((it) => it.isAlive).length;
-  const ofCluster = (value: (status: ClusterStatus) => number): Sample[] =>
-    cluster === undefined ? [] : [bare(value(cluster))];
+  const states = cluster && { alive, 'not-heard': members.length - alive };
   return [
-    gauge(
-      'cluster_members',
-      'Members of the cluster.',
-      cluster === undefined
-        ? []
-        : [
-            { labels: { state: 'alive' }, value: alive },
-            { labels: { state: 'not-heard' }, value: members.length - alive },
-          ],
-      ['state'],
-    ),
-    gauge(
-      'cluster_position',
-      'Up to which this master has applied the log.',
-      ofCluster((it) => it.position),
-    ),
+    gauge('cluster_members', 'Members of the cluster.', by('state', states)),
+    gauge('cluster_position', 'Up to which this master has applied the log.', cluster?.position),
     gauge(
       'cluster_refuses_writes',
       'Whether too few members are alive to keep a write.',
-      ofCluster((it) => Number(it.refusesWrites)),
+      cluster && Number(cluster.refusesWrites),
     ),
     gauge(
       'cluster_log_failing_seconds',
       'How long the log has taken no write.',
-      ofCluster((it) => it.failingMs / 1000),
+      cluster && cluster.failingMs / 1000,
     ),
   ];
 }
 
-function histograms(meter: Meter): MetricFamily[] {
-  return [
-    histogram('job_first_return_seconds', 'From publishing a job to its first return.', {
-      bounds: meter.firstReturn.bounds,
-      distributions: [meter.firstReturn.distribution()],
-    }),
-    histogram('job_last_return_seconds', 'From publishing a job to the return that was missing.', {
-      bounds: meter.lastReturn.bounds,
-      distributions: [meter.lastReturn.distribution()],
-    }),
-    histogram(
-      'store_operation_seconds',
-      'How long single reads and writes of the store take.',
-      {
-        bounds: meter.storeReads.bounds,
-        distributions: [
-          meter.storeReads.distribution({ operation: 'read' }),
-          meter.storeWrites.distribution({ operation: 'write' }),
-        ],
-      },
-      ['operation'],
-    ),
-  ];
+interface Labelled {
+  readonly labels: readonly string[];
+  samples(): readonly Sample[];
 }
 
-function bare(value: number): Sample {
-  return { labels: {}, value };
+/** Values by the words of one label; `undefined`: none. */
+function by(label: string, values: Readonly<Record<string, number>> = {}): Labelled {
+  const samples = Object.entries(values).map(([word, value]) => ({
+    labels: { [label]: word },
+    value,
+  }));
+  return { labels: [label], samples: () => samples };
 }
 
 const prefix = 'saltbridge_';
 
-function counter(
-  name: string,
-  help: string,
-  samples: readonly Sample[],
-  labels: readonly string[] = [],
-): MetricFamily {
-  return { type: 'counter', name: `${prefix}${name}`, help, labels, samples };
+function scalar(type: 'counter' | 'gauge') {
+  return (name: string, help: string, values: Labelled | number | undefined): MetricFamily => {
+    const family = { type, name: `${prefix}${name}`, help };
+    if (typeof values === 'object') {
+      return { ...family, labels: values.labels, samples: values.samples() };
+    }
+    return {
+      ...family,
+      labels: [],
+      samples: values === undefined ? [] : [{ labels: {}, value: values }],
+    };
+  };
 }
 
-function gauge(
-  name: string,
-  help: string,
-  samples: readonly Sample[],
-  labels: readonly string[] = [],
-): MetricFamily {
-  return { type: 'gauge', name: `${prefix}${name}`, help, labels, samples };
-}
+const counter = scalar('counter');
+const gauge = scalar('gauge');
 
 function histogram(
   name: string,
   help: string,
-  parts: { readonly bounds: readonly number[]; readonly distributions: readonly Distribution[] },
-  labels: readonly string[] = [],
-): MetricFamily {
-  return { type: 'histogram', name: `${prefix}${name}`, help, labels, ...parts };
+  values: Histogram,
+): Extract<MetricFamily, { type: 'histogram' }> {
+  const { bounds } = values;
+  const distributions = [values.distribution()];
+  return { type: 'histogram', name: `${prefix}${name}`, help, labels: [], bounds, distributions };
 }
 
 /**
@@ -216,11 +169,11 @@ function histogram(
  * never a minion's text: the number of combinations is bounded by the program.
  */
 export class Counter<L extends string> {
-  readonly #labels: readonly L[];
+  readonly labels: readonly L[];
   readonly #counts = new Map<string, { readonly values: readonly string[]; count: number }>();
 
   constructor(labels: readonly L[]) {
-    this.#labels = labels;
+    this.labels = labels;
   }
 
   /** Adds one. @param values one for each label, in their order */
@@ -233,7 +186,7 @@ export class Counter<L extends string> {
 
   samples(): Sample[] {
     return [...this.#counts.values()].map(({ values, count }) => ({
-      labels: Object.fromEntries(this.#labels.map((label, index) => [label, values[index] ?? ''])),
+      labels: Object.fromEntries(this.labels.map((label, index) => [label, values[index] ?? ''])),
       value: count,
     }));
   }
@@ -284,30 +237,14 @@ export class Meter {
   readonly lastReturn: Histogram = new Histogram(jobBounds);
   readonly storeReads: Histogram = new Histogram(storeBounds);
   readonly storeWrites: Histogram = new Histogram(storeBounds);
-  #signalsDenied = 0;
-  #returns = 0;
-
   /** Signals that no rule permitted. */
-  get signalsDenied(): number {
-    return this.#signalsDenied;
-  }
-
-  /** Returns that were kept, or told. */
-  get returns(): number {
-    return this.#returns;
-  }
+  signalsDenied = 0;
+  /** Returns that were stored, or fired as events. */
+  returns = 0;
 
   /** @param cmd one of the table's, `_auth`, `ping`, `unknown`, or `unread` */
   countRequest(cmd: string, outcome: RequestOutcome): void {
     this.requests.add(cmd, outcome);
-  }
-
-  countDeniedSignal(): void {
-    this.#signalsDenied += 1;
-  }
-
-  countReturn(): void {
-    this.#returns += 1;
   }
 
   /** @param seconds since the job was published @param answered minions, this one among them */

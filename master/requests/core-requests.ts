@@ -4,7 +4,7 @@ import type { LiveConfig } from '#config';
 import type { WireValue } from '#minion-protocol';
 import { TokenBuckets } from '#runtime';
 import { type Auth, type KeyStore, SignatureCheck, send } from '../auth/index.ts';
-import type { MasterContext } from '../context/index.ts';
+import type { ModuleDeps } from '../context/index.ts';
 import { type EventBus, type Events, tags } from '../events/index.ts';
 import {
   type Jobs,
@@ -16,7 +16,7 @@ import type { RequestCounters } from '../metrics/index.ts';
 import type { PolicyGate, Users } from '../users/index.ts';
 import { masterOptsRequest } from './master-opts-request.ts';
 import { minionEventRequest } from './minion-event.ts';
-import { logOf, type RequestLimits } from './request-limits.ts';
+import type { RequestLimits } from './request-limits.ts';
 import { anyLoad, defineRequestType, type RequestType, type RequestTypes } from './request-type.ts';
 import { returnRequest } from './return-request.ts';
 import type { SignalIntake } from './signal-intake.ts';
@@ -24,9 +24,7 @@ import type { SignalIntake } from './signal-intake.ts';
 /** Self-made jobs (`jid: req`) that a minion may report in an hour. */
 const selfMadeJobsPerHour = 600;
 
-export interface CoreRequestDeps {
-  readonly config: LiveConfig;
-  readonly context: MasterContext;
+export interface CoreRequestDeps extends ModuleDeps {
   readonly auth: Auth;
   readonly events: Events;
   readonly jobs: Jobs;
@@ -69,7 +67,7 @@ export function coreRequests(deps: CoreRequestDeps): RequestTypes {
         verify: (pem, packed, signature) =>
           auth.rsa.run({ kind: 'check-load', pem, packed, signature }),
         counters,
-        log: logOf(context),
+        log: context.log.child({ component: 'requests' }),
       }),
       counters,
       meter,
@@ -77,17 +75,9 @@ export function coreRequests(deps: CoreRequestDeps): RequestTypes {
       config,
     }),
     _minion_event: minionEventRequest({
-      bus,
+      ...{ context, bus, limits, intakes },
       jobs: cache,
-      rate: limits.events,
-      delayed: limits.delayedEvents,
-      counters,
-      meter,
-      denials: limits.denials,
       gate: users.gate,
-      intakes,
-      config: limits.config,
-      isFromBefore: limits.isFromBefore,
     }),
     _register_resources: resourcesRequest({ resources, bus, counters, config }),
     revoke_auth: revokeRequest(auth.keys, users.gate),

@@ -1,6 +1,6 @@
 export { coreRequests } from './core-requests.ts';
 export { requestDigest } from './replay-cache.ts';
-export { createRequestLimits, FileMeter, logOf, type RequestLimits } from './request-limits.ts';
+export { createRequestLimits, FileMeter, type RequestLimits } from './request-limits.ts';
 export {
   anyLoad,
   defineRequestType,

@@ -1,5 +1,4 @@
 import type { Decision, EventResource } from '#acl';
-import type { LiveConfig } from '#config';
 import {
   isWireMap,
   type MinionEventLoad,
@@ -7,35 +6,27 @@ import {
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
-import { mapMaybePromise, type Throttle, type TokenBuckets } from '#runtime';
+import { mapMaybePromise } from '#runtime';
 import { StoreError } from '#store';
 import { DropConnectionError, send, type VerifiedRequest } from '../auth/index.ts';
+import type { MasterContext } from '../context/index.ts';
 import { type EventBus, jidOf, tags, trimValues } from '../events/index.ts';
 import type { JobCache } from '../jobs/index.ts';
-import type { Meter, RequestCounters } from '../metrics/index.ts';
 import type { PolicyGate } from '../users/index.ts';
 import { requestDigest } from './replay-cache.ts';
-import type { DenialLog } from './request-limits.ts';
+import type { RequestLimits } from './request-limits.ts';
 import { defineRequestType, type RequestType } from './request-type.ts';
 import type { SignalIntake } from './signal-intake.ts';
 
 export interface MinionEventOptions {
+  readonly context: Pick<MasterContext, 'counters' | 'meter'>;
   readonly bus: EventBus;
   readonly jobs: JobCache;
-  readonly rate: TokenBuckets;
-  /** The same rate, for what waits for it. */
-  readonly delayed: Throttle;
-  readonly counters: RequestCounters;
-  readonly meter: Meter;
-  readonly denials: DenialLog;
+  readonly limits: RequestLimits;
   /** Reactions and extensions: what follows from events is kept before the reply. */
   readonly intakes: readonly SignalIntake[];
   /** What the operator lets minions emit. */
   readonly gate: PolicyGate;
-  /** Has `event_bytes`: size above which values of an event are trimmed. */
-  readonly config: Pick<LiveConfig, 'current'>;
-  /** Whether a request was made before this master started, and may be a replay. */
-  readonly isFromBefore: (request: VerifiedRequest) => boolean;
 }
 
 /** An event as it would be fired. */
@@ -66,6 +57,8 @@ const ownJobTag = /^salt\/job\/(\d{20}(?:_\w{1,64})?)\/(?:prog|start)\//;
  * is kept now.
  */
 export function minionEventRequest(options: MinionEventOptions): RequestType {
+  const { context, limits } = options;
+  const { counters } = context;
   return defineRequestType({
     kind: 'once',
     needsToken: true,
@@ -74,15 +67,15 @@ export function minionEventRequest(options: MinionEventOptions): RequestType {
     load: (load) => {
       const parsed = parseMinionEventLoad(load);
       if (parsed.ok) return parsed.value;
-      options.counters.count('malformed-event');
+      counters.count('malformed-event');
       return undefined;
     },
     malformed: () => send(null),
     handle: (request, load) => {
       const { minionId } = request;
-      const isOld = options.isFromBefore(request);
-      if (isOld) options.counters.count('event-before-start');
-      const maxBytes = options.config.current.limits.eventBytes;
+      const isOld = limits.isFromBefore(request);
+      if (isOld) counters.count('event-before-start');
+      const maxBytes = limits.config.current.limits.eventBytes;
       const asked = candidates(load, minionId)
         .map((event) => trimEvent(event, maxBytes))
         .filter(({ tag }) => !isOld || isWanted(options, minionId, tag));
@@ -109,7 +102,7 @@ function trimEvent(event: Candidate, maxBytes: number): Candidate {
 
 /** Lists trimmed events among the refused ones, with the limit. */
 function noteTrimmed(
-  { bus, config, counters, denials }: MinionEventOptions,
+  { bus, context: { counters }, limits: { config, denials } }: MinionEventOptions,
   minionId: string,
   events: readonly Candidate[],
 ): void {
@@ -168,7 +161,7 @@ function judgeAll(
   const permitted: Permitted[] = [];
   for (const event of events) {
     // Others in the request do not make an event large.
-    const size = Math.min(bytes, options.config.current.limits.eventBytes);
+    const size = Math.min(bytes, options.limits.config.current.limits.eventBytes);
     const decision = judge(options, minionId, new AskedEvent(event, size, jids));
     if (decision.effect === 'allow') permitted.push({ ...event, rule: decision.rule });
   }
@@ -181,13 +174,13 @@ function whenDue(
   minionId: string,
   events: readonly Permitted[],
 ): readonly Permitted[] | Promise<readonly Permitted[]> {
-  const { counters, intakes, rate } = options;
+  const { context, intakes, limits } = options;
   let waiting = 0;
   const due = events.filter(({ tag }) => {
     const isDelayed = intakes.some((it) => it.isDelayed?.(tag, minionId));
     if (isDelayed) waiting += 1;
-    if (isDelayed || rate.tryTake(minionId)) return true;
-    counters.count('event-rate');
+    if (isDelayed || limits.events.tryTake(minionId)) return true;
+    context.counters.count('event-rate');
     return false;
   });
   // Nothing is waited for where nothing is delayed: most events are of this kind.
@@ -196,12 +189,14 @@ function whenDue(
 
 /** @throws DropConnectionError where as many of the minion's signals wait for its rate as may */
 async function waitForRate(
-  { delayed, counters }: MinionEventOptions,
+  { limits, context: { counters } }: MinionEventOptions,
   minionId: string,
   signals: number,
 ): Promise<void> {
   for (let signal = 0; signal < signals; signal += 1) {
-    const isDue = await delayed.pass(minionId, 1, () => counters.count('signal-delayed'));
+    const isDue = await limits.delayedEvents.pass(minionId, 1, () =>
+      counters.count('signal-delayed'),
+    );
     if (!isDue) throw new DropConnectionError('signal-rate');
   }
 }
@@ -291,17 +286,17 @@ class AskedEvent implements EventResource {
 }
 
 function judge(options: MinionEventOptions, minionId: string, resource: AskedEvent): Decision {
-  const { bus, counters, denials, gate, meter } = options;
+  const { bus, gate, limits, context } = options;
   const decision = gate.decide({
     subject: { kind: 'minion', id: minionId },
     action: 'signal',
     resource,
   });
   if (decision.effect === 'allow') return decision;
-  counters.count(`signal-${decision.rule}`);
-  meter.countDeniedSignal();
+  context.counters.count(`signal-${decision.rule}`);
+  context.meter.signalsDenied += 1;
   const { tag } = resource;
-  if (denials.note(minionId, tag, decision)) {
+  if (limits.denials.note(minionId, tag, decision)) {
     const { rule, reason } = decision;
     bus.fire(tags.signalDenied(minionId), { id: minionId, tag, rule, reason });
   }

@@ -33,37 +33,29 @@ import { mapMaybePromise, type Throttle } from '#runtime';
 import { StoreError } from '#store';
 import { MasterError } from '../api/index.ts';
 import {
+  type Auth,
   DropConnectionError,
-  type LastHeard,
-  type PublishKey,
   type Reply,
-  type SessionKeys,
   type SignIn,
   send,
-  type TokenCheck,
   type VerifiedRequest,
-  type VersionCheck,
-  type VersionPins,
 } from '../auth/index.ts';
-import type { Meter, RequestCounters } from '../metrics/index.ts';
+import type { MasterContext } from '../context/index.ts';
 import type { ReplayCache } from './replay-cache.ts';
 import type { RequestType } from './request-type.ts';
 
-export interface RequestChannelOptions {
-  readonly clear: ClearRequests;
+/** Request types by `cmd`. It is closed: no other name can be called [THREATS G-02, C-23]. */
+export type RequestTable = ReadonlyMap<string, RequestType>;
+
+export interface RequestChannelOptions
+  extends Pick<Auth, 'lastHeard' | 'pins' | 'publishKey' | 'sessions' | 'tokens' | 'versions'>,
+    Pick<MasterContext, 'counters' | 'meter' | 'now'> {
+  readonly signIn: SignIn;
   readonly table: RequestTable;
-  readonly publishKey: PublishKey;
-  readonly sessions: SessionKeys;
   /** PEM text of an id's accepted key. */
   readonly acceptedKey: (id: string) => string | undefined;
-  readonly tokens: TokenCheck;
-  readonly pins: VersionPins;
-  readonly versions: VersionCheck;
-  readonly lastHeard: LastHeard;
   readonly repeats: ReplayCache;
   readonly rate: Throttle;
-  readonly counters: RequestCounters;
-  readonly meter: Meter;
   /** Encrypts a reply for the asker alone, off the main thread. */
   readonly sealPrivate: (
     request: VerifiedRequest,
@@ -76,8 +68,6 @@ export interface RequestChannelOptions {
   readonly envelopeLimits: PayloadLimits;
   /** How large and deep an encrypted load may be. */
   readonly loadLimits: PayloadLimits;
-  /** Milliseconds since 1970. */
-  readonly now: () => number;
   readonly log: Logger;
 }
 
@@ -136,11 +126,26 @@ export class RequestChannel {
     if (envelope.enc === 'clear') {
       this.#check(envelope, envelope.load);
       turn.release();
-      return this.#options.clear.answer(envelope, peer);
+      return this.#answerClear(envelope, peer);
     }
     const key = this.#keyFor(envelope);
     const verified = this.#verify(envelope, key, peer);
     return mapMaybePromise(verified, (request) => this.#serve(request, key, peer, turn));
+  }
+
+  /**
+   * Requests in the clear: `_auth` and `ping`, nothing else [THREATS C-23]. Whatever Salt's own
+   * command line would ask here uses the local socket.
+   */
+  async #answerClear(envelope: ClearEnvelope, peer: Peer): Promise<Uint8Array> {
+    const { signIn, counters, meter } = this.#options;
+    const { cmd } = envelope.load;
+    const isServed = cmd === '_auth' || cmd === 'ping';
+    meter.countRequest(isServed ? cmd : 'unknown', isServed ? 'answered' : 'refused');
+    if (cmd === '_auth') return signIn.answer(envelope, peer);
+    if (cmd === 'ping') return packWire(envelope.load);
+    counters.count('unknown-clear-cmd');
+    return packWire({});
   }
 
   #serve(
@@ -336,42 +341,5 @@ function openLoad(
   } catch (error) {
     if (error instanceof ProtocolError) throw new Refusal(error.code);
     throw error;
-  }
-}
-
-/** Request types by `cmd`. It is closed: no other name can be called [THREATS G-02, C-23]. */
-export type RequestTable = ReadonlyMap<string, RequestType>;
-
-export function createRequestTable(types: RequestTable): RequestTable {
-  return new Map(types);
-}
-
-/**
- * Requests in the clear: `_auth` and `ping`, nothing else [THREATS C-23]. Whatever Salt's own
- * command line would ask here uses the local socket.
- */
-export class ClearRequests {
-  readonly #signIn: SignIn;
-  readonly #counters: RequestCounters;
-  readonly #meter: Meter;
-
-  constructor(signIn: SignIn, counters: RequestCounters, meter: Meter) {
-    this.#signIn = signIn;
-    this.#counters = counters;
-    this.#meter = meter;
-  }
-
-  async answer(envelope: ClearEnvelope, peer: Peer): Promise<Uint8Array> {
-    const { cmd } = envelope.load;
-    this.#measure(cmd);
-    if (cmd === '_auth') return this.#signIn.answer(envelope, peer);
-    if (cmd === 'ping') return packWire(envelope.load);
-    this.#counters.count('unknown-clear-cmd');
-    return packWire({});
-  }
-
-  #measure(cmd: WireValue | undefined): void {
-    const isServed = cmd === '_auth' || cmd === 'ping';
-    this.#meter.countRequest(isServed ? cmd : 'unknown', isServed ? 'answered' : 'refused');
   }
 }

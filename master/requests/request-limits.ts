@@ -2,11 +2,10 @@
 
 import type { Logger } from 'pino';
 import type { Decision } from '#acl';
-import type { LiveConfig } from '#config';
 import { createBoundedMap, type Rate, Throttle, TokenBuckets } from '#runtime';
 import type { Denial } from '../api/index.ts';
 import { type Auth, DropConnectionError, type VerifiedRequest } from '../auth/index.ts';
-import type { MasterContext } from '../context/index.ts';
+import type { ModuleDeps } from '../context/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 import { replayCheck } from './replay-cache.ts';
 
@@ -54,27 +53,11 @@ const maxWaitingSignals = 64;
  */
 const maxWaitingRequests = 128;
 
-/** How much minions may ask, and what they were denied. */
-export interface RequestLimits {
-  readonly config: Pick<LiveConfig, 'current'>;
-  /** How many requests a minion may make. */
-  readonly requests: Throttle;
-  /** How many events a minion may fire. */
-  readonly events: TokenBuckets;
-  /** The same rate, for what waits for it. */
-  readonly delayedEvents: Throttle;
-  readonly denials: DenialLog;
-  /** Whether a request was made before this master started, and may be a replay. */
-  readonly isFromBefore: (request: VerifiedRequest) => boolean;
-}
-
-export interface RequestLimitDeps {
-  readonly config: LiveConfig;
-  readonly context: MasterContext;
+export interface RequestLimitDeps extends ModuleDeps {
   readonly auth: Auth;
 }
 
-export function createRequestLimits({ config, context, auth }: RequestLimitDeps): RequestLimits {
+export function createRequestLimits({ config, context, auth }: RequestLimitDeps) {
   const { now } = context;
   const rateOf = (perSecond: number): Rate => ({ perSecond, burst: config.current.limits.burst });
   const { requestsPerSecond, eventsPerSecond } = config.current.limits;
@@ -86,17 +69,16 @@ export function createRequestLimits({ config, context, auth }: RequestLimitDeps)
   });
   return {
     config,
+    /** How many requests a minion may make. */
     requests: new Throttle(requests, maxWaitingRequests),
+    /** How many events a minion may fire. */
     events,
+    /** The same rate, for what waits for it. */
     delayedEvents: new Throttle(events, maxWaitingSignals),
-    denials: new DenialLog(logOf(context), now),
+    denials: new DenialLog(context.log.child({ component: 'requests' }), now),
+    /** Whether a request was made before this master started, and may be a replay. */
     isFromBefore: replayCheck(auth.sessions, now()),
   };
-}
-
-/** The log of everything about requests. */
-export function logOf({ log }: MasterContext): Logger {
-  return log.child({ component: 'requests' });
 }
 
 const burstMs = 60_000;
@@ -140,3 +122,6 @@ export class DenialLog {
     return [...this.#denials.rvalues()].filter((denial) => denial !== undefined);
   }
 }
+
+/** How much minions may ask, and what they were denied. */
+export type RequestLimits = ReturnType<typeof createRequestLimits>;

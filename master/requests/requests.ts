@@ -1,6 +1,5 @@
 /** The requests of minions: sign-in, and the channel of all other requests. */
 
-import type { LiveConfig } from '#config';
 import {
   envelopeLimits,
   loadLimits,
@@ -16,21 +15,14 @@ import {
   type KeyAcceptanceHook,
   SignIn,
 } from '../auth/index.ts';
-import type { Cluster, MasterContext } from '../context/index.ts';
+import type { Cluster, MasterContext, ModuleDeps } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import { Announcements, type Jobs } from '../jobs/index.ts';
 import { ReplayCache, type ToldMark } from './replay-cache.ts';
-import {
-  ClearRequests,
-  createRequestTable,
-  RequestChannel,
-  type RequestTable,
-} from './request-channel.ts';
+import { RequestChannel, type RequestTable } from './request-channel.ts';
 import type { RequestLimits } from './request-limits.ts';
 
-export interface RequestDeps {
-  readonly config: LiveConfig;
-  readonly context: MasterContext;
+export interface RequestDeps extends ModuleDeps {
   readonly auth: Auth;
   readonly signIn: SignIn;
   readonly limits: RequestLimits;
@@ -69,11 +61,10 @@ function readMark({ minion, mark, expiresAt }: WireMap): ToldMark | undefined {
 export function createRequests(deps: RequestDeps): Requests {
   const { config, context, auth, signIn, limits, types } = deps;
   const { requestServerTtl: ttlSeconds, limits: sizes } = config.fixed;
-  const { counters, meter, now } = context;
-  const { keys, rsa, masterKeys, publishKey, sessions, pins, versions, tokens, lastHeard } = auth;
+  const { counters, cluster, now } = context;
+  const { keys, rsa, masterKeys, publishKey, tokens } = auth;
   const log = context.log.child({ component: 'requests' });
   const acceptedKey = keys.acceptedPem.bind(keys);
-  const { cluster } = context;
   const repeats = new ReplayCache({ ttlSeconds, now, tell: cluster && tellMark(cluster) });
   cluster?.onMessage('request', (value) => {
     const told = readMark(value);
@@ -81,36 +72,22 @@ export function createRequests(deps: RequestDeps): Requests {
   });
   auth.revocation.onRevoked((id) => repeats.forget(id));
   const channel = new RequestChannel({
-    clear: new ClearRequests(signIn, counters, meter),
-    table: createRequestTable(types),
-    publishKey,
-    sessions,
-    pins,
-    versions,
-    lastHeard,
+    ...auth,
+    ...context,
+    signIn,
+    table: new Map(types),
     acceptedKey,
-    tokens,
     repeats,
     rate: limits.requests,
-    counters,
-    meter,
     sealPrivate: ({ version, nonce, encAlgo, sigAlgo }, minionPem, pillar) =>
       rsa.run({
         kind: 'private',
         minionPem,
-        reply: {
-          version,
-          nonce,
-          encAlgo,
-          sigAlgo,
-          pillar,
-          masterKey: masterKeys.privateKey,
-        },
+        reply: { version, nonce, encAlgo, sigAlgo, pillar, masterKey: masterKeys.privateKey },
       }),
     ttlSeconds,
     envelopeLimits: { ...envelopeLimits, maxBytes: sizes.requestBytes },
     loadLimits: { ...loadLimits, maxBytes: sizes.requestBytes },
-    now,
     log,
   });
   const announcements = new Announcements({ publishKey, acceptedKey, tokens, counters, log });
@@ -126,9 +103,7 @@ export function createRequests(deps: RequestDeps): Requests {
   };
 }
 
-export interface SignInDeps {
-  readonly config: LiveConfig;
-  readonly context: MasterContext;
+export interface SignInDeps extends ModuleDeps {
   readonly auth: Auth;
   readonly events: Events;
   readonly jobs: Jobs;
@@ -138,7 +113,6 @@ export interface SignInDeps {
 
 export function createSignIn(deps: SignInDeps): SignIn {
   const { config, context, auth, events, jobs, advice } = deps;
-  const { counters, meter, now } = context;
   const { authsPerSecond } = config.current.limits;
   const rate = new TokenBuckets({ perSecond: authsPerSecond, burst: authsPerSecond });
   config.onChange(({ limits }) => {
@@ -147,12 +121,11 @@ export function createSignIn(deps: SignInDeps): SignIn {
   const { lastHeard } = auth;
   return new SignIn({
     ...auth,
+    ...context,
     bus: events.bus,
-    counters,
-    meter,
     rate,
     config,
-    isFull: createFullnessCheck({ config, lastHeard, present: () => jobs.present(), now }),
+    isFull: createFullnessCheck({ config, lastHeard, present: jobs.present, now: context.now }),
     advice,
     log: context.log.child({ component: 'requests' }),
   });

@@ -46,7 +46,7 @@ export function returnRequest(options: ReturnRequestOptions): RequestType {
       const markOf = (): string => requestDigest(request);
       const outcome = await keeper.take(minionId, result, markOf).catch(notKept);
       if (outcome === 'stored' || outcome === 'told') {
-        meter.countReturn();
+        meter.returns += 1;
         return send(null);
       }
       counters.count(outcome === 'repeated' ? 'repeated-return' : `return-${outcome.refused}`);

@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import Type from 'typebox';
 import type { Decision } from '#acl';
-import { TokenBuckets } from '#runtime';
+import { Semaphore, TokenBuckets } from '#runtime';
 import { defineRow, fromJson, jsonField, type Operation, type Store, Texts } from '#store';
 import type { RecordedDecision } from '../api/index.ts';
 import type { Seal } from '../auth/index.ts';
@@ -90,7 +90,7 @@ export class DecisionRecorder {
   readonly #gone = new Set<string>();
   #missed = 0;
   #timer: NodeJS.Timeout | undefined;
-  #writing: Promise<void> = Promise.resolve();
+  readonly #writing = new Semaphore(1);
 
   private constructor(options: DecisionRecorderOptions) {
     this.#options = options;
@@ -146,14 +146,14 @@ export class DecisionRecorder {
     this.#ofMinion.clear();
     this.#gone.clear();
     this.#missed = 0;
-    await this.#inTurn(async () => {
+    await this.#writing.run(async () => {
       await this.#options.store.write([{ op: 'delete-prefix', prefix }]);
     });
   }
 
   /** Resolves when all is in the store. */
   async flush(): Promise<void> {
-    await this.#inTurn(() => this.#write());
+    await this.#writing.run(() => this.#write());
   }
 
   async close(): Promise<void> {
@@ -240,14 +240,6 @@ export class DecisionRecorder {
       for (const [, count] of dirty) count.isDirty = true;
       throw error;
     }
-  }
-
-  #inTurn(work: () => Promise<void>): Promise<void> {
-    const done = this.#writing.then(work);
-    this.#writing = done.catch(() => {
-      // Whoever asked for it is told.
-    });
-    return done;
   }
 }
 

@@ -1,10 +1,9 @@
 /** `acl.explain`: what the policy in force says of a request that somebody describes. */
 
 import { type Call, type Explanation, explain, type Policy, reachOf } from '#acl';
-import { pythonStr, type WireMap, type WireValue } from '#minion-protocol';
 import type { ExplainRequest } from '../api/index.ts';
 import { parseArguments } from '../arguments/index.ts';
-import { everyone, type TargetResolver } from '../jobs/index.ts';
+import { callOf, everyone, type TargetResolver } from '../jobs/index.ts';
 
 export interface ExplainDeps {
   readonly policy: () => Policy;
@@ -59,9 +58,6 @@ export async function explainRequest(
   }
 }
 
-function toCall(fun: string, { arg: texts = [] }: ExplainRequest): Call {
-  const { arg, kwarg }: { arg: readonly WireValue[]; kwarg: Readonly<WireMap> } =
-    parseArguments(texts);
-  const kwargs = Object.entries(kwarg).map(([name, value]) => [name, pythonStr(value)] as const);
-  return { fun, args: arg.map(pythonStr), kwargs: new Map(kwargs) };
+function toCall(fun: string, { arg = [] }: ExplainRequest): Call {
+  return callOf({ fun, ...parseArguments(arg) });
 }

@@ -4,13 +4,19 @@ const placeholder = /\{\{\s*username\s*\}\}/g;
 
 /** A filter in which `{{ username }}` stands for a name: nothing in the name means anything. */
 export function fillFilter(template: string, username: string): string {
-  return template.replace(placeholder, () => escapeFilter(username));
+  return wholeFilter(template).replace(placeholder, () => escapeFilter(username));
+}
+
+/** Adds the outer parentheses, which OpenLDAP's library, and so Salt, does without. */
+function wholeFilter(template: string): string {
+  const text = template.trim();
+  return text === '' || text.startsWith('(') ? text : `(${text})`;
 }
 
 /** The attributes that a filter compares with `{{ username }}`, in its order. */
 export function attributesOfFilter(template: string): string[] {
   const comparison = /\(\s*([^()=~<>:\s]+)\s*=\s*\{\{\s*username\s*\}\}\s*\)/g;
-  return [...template.matchAll(comparison)].map(([, attribute = '']) => attribute);
+  return [...wholeFilter(template).matchAll(comparison)].map(([, attribute = '']) => attribute);
 }
 
 /** A name in which `{{ username }}` stands for another one. */

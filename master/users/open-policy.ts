@@ -2,24 +2,16 @@
 
 import type { Logger } from 'pino';
 import { createPolicy, type LintFinding, lintPolicy } from '#acl';
-import {
-  type LiveConfig,
-  type MasterConfig,
-  policySyntax,
-  type ReloadableConfig,
-  rulesOf,
-} from '#config';
+import { type MasterConfig, policySyntax, type ReloadableConfig, rulesOf } from '#config';
 import type { Audit } from '../audit/index.ts';
 import type { Auth } from '../auth/index.ts';
-import { type MasterContext, versionOf } from '../context/index.ts';
+import { type ModuleDeps, versionOf } from '../context/index.ts';
 import type { Jobs } from '../jobs/index.ts';
 import { DecisionRecorder } from './decisions.ts';
 import { LivePolicy } from './policy.ts';
 import { PolicyGate } from './policy-gate.ts';
 
-export interface PolicyDeps {
-  readonly config: LiveConfig;
-  readonly context: MasterContext;
+export interface PolicyDeps extends ModuleDeps {
   readonly audit: Audit;
   readonly auth: Auth;
   readonly jobs: Jobs;

@@ -14,7 +14,7 @@ import {
   reachOf,
 } from '#acl';
 import type { AclOptions } from '#config';
-import { minionActor, type RuledDecisions } from '../audit/index.ts';
+import { type AuditBursts, actorOf } from '../audit/index.ts';
 import type { MinionQuestion } from './decision-samples.ts';
 import type { LivePolicy } from './policy.ts';
 
@@ -31,7 +31,7 @@ export interface PolicyGateOptions {
   readonly config: {
     readonly current: { readonly acl: Pick<AclOptions, 'learnActions' | 'mode'> };
   };
-  readonly ruled: RuledDecisions;
+  readonly ruled: AuditBursts;
   readonly recorder: DecisionNotes;
 }
 
@@ -81,7 +81,7 @@ export class PolicyGate {
     const outcome = this.#isLearned(question, decision) ? learned(decision) : decision;
     if (!isAuditedElsewhere(question, outcome)) {
       const { subject, action } = question;
-      ruled.note({ who: minionActor(subject.id), action, what: questionText(question) }, outcome);
+      ruled.noteDecision({ who: actorOf(subject), action, what: questionText(question) }, outcome);
     }
     return outcome;
   }

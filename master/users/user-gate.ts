@@ -129,7 +129,7 @@ export class UserGate {
     }
     const by = requester(subject, unlimitedRule);
     const decision = { effect: 'allow', rule: by.rule } as const;
-    this.#parts.ruled.note({ who: by.who, action: interfaceAction, what }, decision);
+    this.#parts.ruled.noteDecision({ who: by.who, action: interfaceAction, what }, decision);
     return by;
   }
 
@@ -155,7 +155,7 @@ export class UserGate {
     this.#parts.log.info({ user: name, eauth, fun, reason }, 'refused to a user');
     const { who } = requester(user, rule);
     const what = [fun].flat().join(', ');
-    this.#parts.ruled.note({ who, action, what }, { effect: 'deny', rule });
+    this.#parts.ruled.noteDecision({ who, action, what }, { effect: 'deny', rule });
     throw new AuthorizationError('Authorization error occurred.');
   }
 }

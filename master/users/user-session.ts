@@ -3,7 +3,7 @@
 import type { Logger } from 'pino';
 import { isUnlimited, type Policy, type UserSubject } from '#acl';
 import type { InProcessApi, InProcessFunctionsApi, InProcessJobsApi } from '../api/index.ts';
-import type { RuledDecisions } from '../audit/index.ts';
+import type { AuditBursts } from '../audit/index.ts';
 import type { Cluster } from '../context/index.ts';
 import type { BusApi } from '../events/index.ts';
 import type { TargetResolver } from '../jobs/index.ts';
@@ -36,7 +36,7 @@ export interface UserApiDeps extends UserScope {
   readonly targets: Pick<TargetResolver, 'resolveWithin'>;
   readonly counters: RequestCounters;
   /** Keeps account of what was refused. */
-  readonly ruled: RuledDecisions;
+  readonly ruled: AuditBursts;
   readonly now: () => number;
   /** Default: the master is by itself. */
   readonly cluster?: Pick<Cluster, 'status'> | undefined;

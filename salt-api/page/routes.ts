@@ -2,7 +2,8 @@
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
-import { AuthenticationError, literalGlob } from '#master';
+import { literalGlob } from '#acl';
+import { AuthenticationError } from '#master';
 import { isWireMap, type WireMap } from '#minion-protocol';
 import { linkSignals } from '#runtime';
 import {

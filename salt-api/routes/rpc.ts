@@ -1,16 +1,6 @@
 /** `/rpc/<method>`: the master's interface for `saltbridge/client`, over the network. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
-import {
-  type AuditRequester,
-  coreMethods,
-  failCall,
-  namedMethods,
-  parseParameters,
-  refuseMethod,
-  rpcMethods,
-  type ServedCall,
-  serveCall,
-} from '#master';
+import { type AuditRequester, CallServer, coreMethods, type RpcMethod } from '#master';
 import { isWireMap, type WireMap } from '#minion-protocol';
 import { type ApiContext, bytesOf, requestEndSignal, requireSessionOf } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
@@ -28,45 +18,26 @@ const maxOpenBytes = 8192;
 const maxDepth = 64;
 
 export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
-  const more = context.options.plugins.map(({ methods }) => namedMethods(methods?.() ?? {}));
-  const core = coreMethodsOf(context);
-  const served = new Map([...core, ...more.flatMap((methods) => [...methods])]);
+  const { master: api, log, sendPool, bodies: steps, options } = context;
+  const { extensionHost: host } = options;
+  const methods = coreMethods(host && ((key) => host.find(key)));
+  const more = options.plugins.map((plugin) => plugin.methods?.() ?? {});
+  const server = new CallServer({ methods, more, api, calls: api.calls, log, steps, sendPool });
   const handle: RouteHandlerMethod = async (request, reply) => {
-    const end = requestEndSignal(context, reply);
+    const signal = requestEndSignal(context, reply);
     takeOver(reply);
     const name = nameOf(request);
-    const method = served.get(name);
-    const { raw: response } = reply;
-    if (method === undefined) refuseMethod(response, name);
-    else {
-      const { master: api, log, sendPool, bodies: steps } = context;
-      const { calls } = api;
-      const call = { name, method, api, calls, response, log, steps, sendPool };
-      let leave = (): void => {};
-      try {
-        const { parameters, by } = await permitted(context, call, request);
-        const { token } = parameters;
-        if (longStreams.has(name)) {
-          leave = context.streams.enter(typeof token === 'string' ? token : '');
-        }
-        const more = by === undefined ? {} : { by };
-        await serveCall({ ...call, parameters, signal: end, ...more });
-      } catch (error) {
-        failCall(call, error);
-      } finally {
-        leave();
-      }
-    }
+    await server.serve({ name, response: reply.raw, signal }, async ({ access }) => {
+      const input = await permitted({ context, server, name, access }, request);
+      const { token } = input.parameters;
+      if (!longStreams.has(name)) return input;
+      return { ...input, leave: context.streams.enter(typeof token === 'string' ? token : '') };
+    });
     return reply;
   };
   // Each method has a schema of its own; what is unknown or for the host alone is refused alike.
-  for (const [name, schema] of rpcSchemas(core)) app.post(`/rpc/${name}`, { schema }, handle);
+  for (const [name, schema] of rpcSchemas(methods)) app.post(`/rpc/${name}`, { schema }, handle);
   addRoute(app, '/rpc/:method', { POST: { schema: { hide: true }, handle } });
-}
-
-/** The methods that the master has without its extensions' own. */
-function coreMethodsOf({ options: { extensionHost } }: ApiContext): typeof rpcMethods {
-  return extensionHost === undefined ? rpcMethods : coreMethods((key) => extensionHost.find(key));
 }
 
 /** The answer is written by what all doors of the interface have in common. */
@@ -78,18 +49,24 @@ function takeOver(reply: FastifyReply): void {
   reply.raw.setHeader('cache-control', 'no-store');
 }
 
+/** A call before its parameters are read. */
+interface AskedCall extends Pick<RpcMethod, 'access'> {
+  readonly context: ApiContext;
+  readonly server: CallServer;
+  readonly name: string;
+}
+
 /**
  * The parameters, as whoever asks may give them, and who that is where it takes everything. A token
  * of a request is heard in its headers alone, never in a cookie: no page of another site has one.
  * @throws AuthenticationError, AuthorizationError, MasterError ERR_ARGS, SaltApiError
  */
 async function permitted(
-  context: ApiContext,
-  { name, method: { access } }: Pick<ServedCall, 'name' | 'method'>,
+  { context, server, name, access }: AskedCall,
   request: FastifyRequest,
 ): Promise<{ readonly parameters: WireMap; readonly by?: AuditRequester }> {
   if (access === 'host') throw new SaltApiError('ERR_HTTP_UNKNOWN', `${name}: only on its host`);
-  const parameters = await parametersOf(context, request, access === 'anybody');
+  const parameters = await parametersOf({ context, server }, request, access === 'anybody');
   if (name === 'logins.login') return { parameters: { ...parameters, source: request.ip } };
   if (access === 'anybody') return { parameters };
   const token = parameters.token ?? (await tokenOf(context, request));
@@ -102,7 +79,7 @@ async function permitted(
 }
 
 async function parametersOf(
-  { bodies, options }: ApiContext,
+  { context: { options }, server }: Pick<AskedCall, 'context' | 'server'>,
   request: FastifyRequest,
   isOpen: boolean,
 ): Promise<WireMap> {
@@ -113,7 +90,7 @@ async function parametersOf(
     throw new SaltApiError('ERR_HTTP_BODY', message, { status: 413 });
   }
   const limits = { maxValues: options.maxRequestBodyValues, maxDepth };
-  const parameters = await parseParameters(bytes, bodies, limits);
+  const parameters = await server.parseParameters(bytes, limits);
   if (!isWireMap(parameters)) throw new SaltApiError('ERR_HTTP_BODY', 'expected a map');
   return parameters;
 }

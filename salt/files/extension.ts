@@ -5,7 +5,6 @@ import {
   type ExtensionHost,
   FileMeter,
   type FileServerBackend,
-  logOf,
   masterServices,
   type OpenExtension,
 } from '#master';
@@ -57,7 +56,7 @@ export async function openFiles(
       ...{ server, meter, pushed, gate, counters },
       hashType: fixed.hashType,
       bufferBytes: fixed.fileBufferSize,
-      log: logOf(context),
+      log: context.log.child({ component: 'requests' }),
     }),
     runners: {
       ...fileserverRunner({ fileServer: server }),

@@ -1,12 +1,6 @@
 /** Opens what minions ask of other minions and of the master (`peer`, `peer_run`). */
 
-import {
-  ArgumentReader,
-  type ExtensionHost,
-  logOf,
-  masterServices,
-  type OpenExtension,
-} from '#master';
+import { ArgumentReader, type ExtensionHost, masterServices, type OpenExtension } from '#master';
 import { peerRequests } from './peer-requests.ts';
 import { PeerPublisher, PeerRunner } from './peers.ts';
 
@@ -22,7 +16,13 @@ export async function openPeers(host: ExtensionHost): Promise<OpenExtension> {
   const { minionRunners } = host.use(masterServices.contributions);
   const { counters, closers } = context;
   const reader = closers.add(new ArgumentReader(maxArgumentValues), (it) => it.close());
-  const common = { cache, gate, counters, reader, log: logOf(context) };
+  const common = {
+    cache,
+    gate,
+    counters,
+    reader,
+    log: context.log.child({ component: 'requests' }),
+  };
   const publisher = new PeerPublisher({ ...common, dispatcher, targets, facts, config });
   const runner = new PeerRunner({ ...common, runners, minionRunners });
   return { requests: peerRequests({ publisher, runner, counters }) };

@@ -5,6 +5,7 @@ import type { Call, Decision, MinionSubject } from '#acl';
 import {
   type AddressedMinions,
   type ArgumentReader,
+  actorOf,
   type BoundFunction,
   type Contributions,
   callOf,
@@ -17,7 +18,6 @@ import {
   joinKeywords,
   type MasterContext,
   MasterError,
-  minionActor,
   type PublishRequest,
   type RunDeps,
   returnerOf,
@@ -236,7 +236,7 @@ export class PeerPublisher {
       { minion: minionId, fun, tgt: minions.slice(0, 10), rule: decision.reason, ...leftOut },
       'job published for a minion',
     );
-    const by = { who: minionActor(minionId), rule: decision.rule };
+    const by = { who: actorOf({ kind: 'minion', id: minionId }), rule: decision.rule };
     const caller = { user: minionId, requestedBy: minionId, by };
     const target = { tgt: minions, tgtType: 'list', leftOut, ...caller };
     const [first, ...more] = calls;
@@ -367,7 +367,7 @@ export class PeerRunner {
     if (!(await cache.addMark(minionId, mark))) return {};
     log.info({ minion: minionId, fun: call.fun, rule: decision.reason }, 'runner for a minion');
     try {
-      const by = { who: minionActor(minionId), rule: decision.rule };
+      const by = { who: actorOf({ kind: 'minion', id: minionId }), rule: decision.rule };
       return (await runners.run({ ...call, user: minionId, by })).return;
     } catch (error) {
       if (error instanceof MasterError) return error.message;

@@ -5,7 +5,6 @@ import {
   type ExtensionHost,
   type ExtPillar,
   type Jobs,
-  logOf,
   masterServices,
   type OpenExtension,
   type PillarProvider,
@@ -70,7 +69,7 @@ export async function openPillarExtension(
         keepFacts: factsKeeper(host),
         gate,
         counters: context.counters,
-        log: logOf(context),
+        log: context.log.child({ component: 'requests' }),
       }),
     },
     runners: {

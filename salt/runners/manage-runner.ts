@@ -1,12 +1,7 @@
 /** The `manage` runner [salt/runners/manage.py]. */
 
-import {
-  type CallContext,
-  literalGlob,
-  type MasterApi,
-  type MasterFunction,
-  type PresentMinion,
-} from '#master';
+import { literalGlob } from '#acl';
+import type { CallContext, MasterApi, MasterFunction, PresentMinion } from '#master';
 import type { WireMap } from '#minion-protocol';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { flag, names, optional, seconds, target, text } from '../functions/parameters.ts';

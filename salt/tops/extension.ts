@@ -4,7 +4,6 @@ import type { Logger } from 'pino';
 import {
   defineRequestType,
   type ExtensionHost,
-  logOf,
   masterServices,
   type OpenExtension,
   send,
@@ -20,7 +19,7 @@ export async function openTops(
   own: TopsProvider | undefined,
 ): Promise<OpenExtension> {
   const contributions = host.use(masterServices.contributions);
-  const log = logOf(host.use(masterServices.context));
+  const log = host.use(masterServices.context).log.child({ component: 'requests' });
   const provider: TopsProvider = async (request) => (await contributions.tops?.(request)) ?? {};
   const request = topsRequest(provider, log);
   return {

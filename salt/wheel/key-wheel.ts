@@ -1,12 +1,13 @@
 /** The `key` wheel module, with Salt's names of states [salt/wheel/key.py, salt/key.py]. */
 
+import { literalGlob } from '#acl';
 import {
   type Auth,
   type InProcessApi,
+  KeyError,
   type KeyInfo,
   type KeySelection,
   type KeyState,
-  literalGlob,
   MasterError,
 } from '#master';
 import { keyFingerprint, type WireMap, type WireValue } from '#minion-protocol';
@@ -77,7 +78,9 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       summary: 'Accepts the pending keys that a glob means.',
       parameters: { ...matching, ...alsoRejected, ...exactly },
       call: async ({ match, ...including }, { by }) => {
-        for (const one of globsOf(match)) await keys.accept(selection(one, including), by);
+        for (const one of globsOf(match)) {
+          await keys.accept(selection(one, including), by).catch(unlessInvalid);
+        }
         return nameMatch(parts, match);
       },
     }),
@@ -103,7 +106,7 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       call: async ({ match, ...including }, { by }) => {
         const states = ['minions_pre', ...foldersOf(including)];
         return forEachKey(parts, match, states, (id, state) =>
-          keys.accept({ ...selection(id, {}), state }, by),
+          keys.accept({ ...selection(id, {}), state }, by).catch(unlessInvalid),
         );
       },
     }),
@@ -157,6 +160,11 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       }),
     }),
   };
+}
+
+/** A key that is none stays where it is, and the result names it there, as in Salt. */
+function unlessInvalid(error: unknown): void {
+  if (!(error instanceof KeyError) || error.code !== 'ERR_KEY_INVALID') throw error;
 }
 
 function selection(match: string, including: Including): KeySelection {

@@ -3,7 +3,7 @@
  * `number` while that is exact and a `bigint` beyond; all else has a class here.
  */
 
-import { rawNumber } from '#runtime';
+import { rawNumber } from '#runtime/json.ts';
 import { PythonException, typeError } from './exceptions.ts';
 
 /** Any value of a template. */

@@ -27,27 +27,29 @@ function representFloat(value: number): string {
   return text.includes('.') || !text.includes('e') ? text : text.replace('e', '.0e');
 }
 
-const bool = /^(?:yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$/;
-const nothing = /^(?:~|null|Null|NULL|)$/;
-const integer =
-  /^(?:[-+]?0b[0-1_]+|[-+]?0[0-7_]+|[-+]?(?:0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+|[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+)$/;
-const float =
-  /^(?:[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$/;
-const timestamp =
-  /^(?:\d{4}-\d{2}-\d{2}|\d{4}-\d\d?-\d\d?(?:[Tt]|[ \t]+)\d\d?:\d{2}:\d{2}(?:\.\d*)?(?:[ \t]*(?:Z|[-+]\d\d?(?::\d{2})?))?)$/;
+/** Forms of the scalars that are no text, by their tags. */
+export const scalarForms = {
+  bool: /^(?:yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$/,
+  null: /^(?:~|null|Null|NULL|)$/,
+  int: /^(?:[-+]?0b[0-1_]+|[-+]?0[0-7_]+|[-+]?(?:0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+|[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+)$/,
+  float:
+    /^(?:[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$/,
+  timestamp:
+    /^(?:\d{4}-\d{2}-\d{2}|\d{4}-\d\d?-\d\d?(?:[Tt]|[ \t]+)\d\d?:\d{2}:\d{2}(?:\.\d*)?(?:[ \t]*(?:Z|[-+]\d\d?(?::\d{2})?))?)$/,
+} as const;
 
 /** The tags that a scalar can have, without `tag:yaml.org,2002:`. */
 export type ScalarTag = 'null' | 'bool' | 'int' | 'float' | 'merge' | 'value' | 'timestamp' | 'str';
 
 /** The tag of a scalar that is written plain and without one. */
 export function resolveTag(text: string): ScalarTag {
-  if (nothing.test(text)) return 'null';
-  if (bool.test(text)) return 'bool';
-  if (integer.test(text)) return 'int';
-  if (float.test(text)) return 'float';
+  if (scalarForms.null.test(text)) return 'null';
+  if (scalarForms.bool.test(text)) return 'bool';
+  if (scalarForms.int.test(text)) return 'int';
+  if (scalarForms.float.test(text)) return 'float';
   if (text === '<<') return 'merge';
   if (text === '=') return 'value';
-  return timestamp.test(text) ? 'timestamp' : 'str';
+  return scalarForms.timestamp.test(text) ? 'timestamp' : 'str';
 }
 
 /** The value of a scalar with a tag; undefined where its text does not fit, or nobody knows the tag. */

@@ -22,7 +22,7 @@ import {
   type UserSubject,
 } from '#acl';
 import { globsOverlap } from '#acl/rule-overlap.ts';
-import { policySyntax } from '#config/policy-schema.ts';
+import { policySyntax } from '#config';
 import { compileWholePattern } from '#minion-protocol';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { tries } from '../helpers/effort.ts';

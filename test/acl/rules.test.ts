@@ -20,8 +20,7 @@ import {
   type Subject,
   type UserRightOptions,
 } from '#acl';
-import { resolveMasterConfig } from '#config';
-import { rulesOf } from '#config/policy-rules.ts';
+import { resolveMasterConfig, rulesOf } from '#config';
 import { compileWholePattern } from '#minion-protocol';
 import { type PolicyFixture, policyOf } from '../helpers/policies.ts';
 

@@ -5,17 +5,10 @@ import path from 'node:path';
 import test from 'ava';
 import fc from 'fast-check';
 import { loadCatalog } from '#guests';
-import { BridgeError, describeCommand } from '#heat-bridge';
-import { Catalog, type CompiledCommand } from '#heat-bridge/commands/command-catalog.ts';
-import {
-  type CommandDefinition,
-  parseCommandDefinition,
-} from '#heat-bridge/commands/command-definition.ts';
-import {
-  loadFunctionReviews,
-  reviewedFunctions,
-  unsafeFunctions,
-} from '#heat-bridge/commands/function-lists.ts';
+import { BridgeError, Catalog, type CommandDefinition, describeCommand } from '#heat-bridge';
+import { parseCommandDefinition } from '#heat-bridge/commands/command-definition.ts';
+import lists from '#heat-bridge/commands/function-lists.json' with { type: 'json' };
+import { loadFunctionReviews } from '#heat-bridge/commands/function-lists.ts';
 import { stepParameters } from '#heat-bridge/plans/step-parameters.ts';
 import { tries } from '../helpers/effort.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
@@ -178,11 +171,10 @@ test('files of a catalog have names with underscores; other names are refused', 
 
 test('no function is in both of the shipped lists', (t) => {
   const standings = loadFunctionReviews();
-  const unsafe = unsafeFunctions.trim().split('\n');
-  for (const line of reviewedFunctions.trim().split('\n')) {
+  for (const line of lists.reviewed) {
     const [fun = ''] = line.split(' ');
     t.is(standings(fun).kind, 'reviewed', fun);
-    t.false(unsafe.includes(fun), fun);
+    t.false(lists.unsafe.includes(fun), fun);
   }
 });
 
@@ -257,7 +249,9 @@ test('a place that is not there is told', async (t) => {
 
 // What parameters of a caller may hold: what is refused says where, and nothing of the caller's.
 
-function compiled(body: Omit<CommandDefinition, 'name' | 'description'>): CompiledCommand {
+function compiled(
+  body: Omit<CommandDefinition, 'name' | 'description'>,
+): ReturnType<Catalog['get']> {
   return new Catalog([parseCommandDefinition('a.b', { description: 'x', ...body })]).get('a.b');
 }
 

@@ -1,6 +1,6 @@
 /** Runs that are resumed, where a process ended before it had sent their job. */
 import test from 'ava';
-import { Catalog } from '#heat-bridge/commands/command-catalog.ts';
+import { Catalog } from '#heat-bridge';
 import { executeCommandRun } from '#heat-bridge/commands/command-execution.ts';
 import { CommandRun } from '#heat-bridge/commands/command-run.ts';
 import type { Delivery, JobUpdate, RunRequest } from '#master';

@@ -1,6 +1,6 @@
 /** Which minions are connected, for whoever asks often. */
 import test from 'ava';
-import { createPresence } from '#heat-bridge/presence.ts';
+import { createPresence } from '#heat-bridge';
 import type { PresentMinion } from '#master';
 
 test('many who ask at once share one look at all minions', async (t) => {

@@ -1,8 +1,8 @@
+import type { TransactionLog } from '#cluster';
 import {
   type LogEntry,
   type LogHealth,
   LogUnavailableError,
-  type TransactionLog,
 } from '#cluster/log/transaction-log.ts';
 
 /**

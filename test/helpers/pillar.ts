@@ -2,9 +2,8 @@
 
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
-import { resolveMasterConfig } from '#config/resolve.ts';
-import { noFiles } from '#master';
-import { createSilentLogger } from '#master/api/log.ts';
+import { resolveMasterConfig } from '#config';
+import { createSilentLogger, noFiles } from '#master';
 import type { OwnPillar, PillarConfig, PillarDeps } from '#salt/pillar/own-pillar.ts';
 import { openPillar } from '#salt/pillar/pillar.ts';
 import { PillarSources } from '#salt/render/pillar-sources.ts';

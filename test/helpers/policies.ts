@@ -5,9 +5,9 @@ import {
   type PolicyEnvironment,
   type PolicyRule,
 } from '#acl';
-import { policySyntax } from '#config/policy-schema.ts';
+import { policySyntax } from '#config';
+import { AuditBursts } from '#master';
 import { noAudit } from '#master/audit/audit-record.ts';
-import { RuledDecisions } from '#master/audit/ruled-decisions.ts';
 import { PolicyGate } from '#master/users/policy-gate.ts';
 import { compileRightTarget } from '#minion-protocol';
 
@@ -50,7 +50,7 @@ function idTargets(tgt: string, tgtType: string): MinionTest {
 
 /** What handlers of minions' requests ask, with nobody to tell. */
 export function gateOf(policy: Policy): PolicyGate {
-  const ruled = new RuledDecisions({ audit: noAudit, now: () => 0 });
+  const ruled = new AuditBursts({ audit: noAudit, now: () => 0 });
   const config = { current: { acl: { mode: 'enforce', learnActions: [] } } } as const;
   const recorder = { note: () => {} };
   return new PolicyGate({ policy: { current: policy }, config, ruled, recorder });

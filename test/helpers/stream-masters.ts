@@ -1,12 +1,9 @@
 /** Listeners of TCP and WebSocket on free loopback ports, and the bytes that real peers send. */
 import type { ExecutionContext } from 'ava';
+import type { MasterTransport } from '#minion-protocol';
 import { createTcpListener, createWebsocketListener } from '#minion-protocol';
 import type { TcpListenerOptions } from '#minion-protocol/transport/tcp-listener.ts';
-import type {
-  AnnouncementHandler,
-  MasterTransport,
-  RequestHandler,
-} from '#minion-protocol/transport/transport.ts';
+import type { AnnouncementHandler, RequestHandler } from '#minion-protocol/transport/transport.ts';
 import { base64, cases, type JsonObject, text, vectorFile } from './vectors.ts';
 import { HOST, type Master } from './zeromq-master.ts';
 

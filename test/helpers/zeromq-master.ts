@@ -1,15 +1,10 @@
 /** A ZeroMQ listener on free loopback ports, and plain TCP clients that speak what they like. */
 import { createConnection, type Socket } from 'node:net';
 import type { ExecutionContext } from 'ava';
-import type {
-  BoundPorts,
-  MasterTransport,
-  RequestHandler,
-} from '#minion-protocol/transport/transport.ts';
-import {
-  createZeromqListener,
-  type ZeromqListenerOptions,
-} from '#minion-protocol/transport/zeromq-listener.ts';
+import type { BoundPorts, MasterTransport } from '#minion-protocol';
+import { createZeromqListener } from '#minion-protocol';
+import type { RequestHandler } from '#minion-protocol/transport/transport.ts';
+import type { ZeromqListenerOptions } from '#minion-protocol/transport/zeromq-listener.ts';
 import { within } from './deadline.ts';
 
 export const HOST = '127.0.0.1';

@@ -10,59 +10,48 @@ import {
 import test from 'ava';
 import fc from 'fast-check';
 import {
+  type CrypticleKey,
+  checkLoad,
   cleanKeyText,
+  decodeEnvelope,
+  encodeSendReply,
   generateKeyPair,
+  generateKeyString,
+  isEncryptionAlgorithm,
+  isNewMinionId,
+  isSigningAlgorithm,
+  isValidMinionId,
   isWireMap,
   keyFingerprint,
+  openValue,
+  ProtocolError,
+  type ProtocolVersion,
   type PublicationLoad,
   packWire,
+  parseKeyString,
   parsePrivateKey,
   parsePublicKey,
+  publicationEnvelope,
+  type RequestEnvelope,
+  rsaSign,
+  rsaVerify,
+  type SealedEnvelope,
+  type SigningAlgorithm,
+  sealValue,
   unpackWire,
   type WireMap,
   type WireValue,
   wireBytes,
 } from '#minion-protocol';
-import {
-  type CrypticleKey,
-  generateKeyString,
-  openCrypticle,
-  openValue,
-  parseKeyString,
-  sealCrypticle,
-  sealValue,
-} from '#minion-protocol/crypt.ts';
+import { openCrypticle, sealCrypticle } from '#minion-protocol/crypt.ts';
 import { encodeRequest } from '#minion-protocol/encode-request.ts';
-import { ProtocolError, protocolErrors } from '#minion-protocol/errors.ts';
+import { protocolErrors } from '#minion-protocol/errors.ts';
 import { HmacKey } from '#minion-protocol/hmac-key.ts';
-import { openPublication, publicationEnvelope } from '#minion-protocol/publication.ts';
+import { openPublication } from '#minion-protocol/publication.ts';
 import { RandomPool } from '#minion-protocol/random-pool.ts';
-import {
-  encodePrivateReply,
-  encodeSendReply,
-  openPrivateReply,
-  openSendReply,
-} from '#minion-protocol/reply.ts';
-import {
-  type CheckedLoad,
-  checkLoad,
-  decodeEnvelope,
-  isNewMinionId,
-  isNonce,
-  isValidMinionId,
-  type ProtocolVersion,
-  type RequestEnvelope,
-  type SealedEnvelope,
-} from '#minion-protocol/request.ts';
-import {
-  isEncryptionAlgorithm,
-  isSigningAlgorithm,
-  rsaDecrypt,
-  rsaEncrypt,
-  rsaSign,
-  rsaVerify,
-  type SigningAlgorithm,
-} from '#minion-protocol/rsa.ts';
+import { encodePrivateReply, openPrivateReply, openSendReply } from '#minion-protocol/reply.ts';
+import { type CheckedLoad, isNonce } from '#minion-protocol/request.ts';
+import { rsaDecrypt, rsaEncrypt } from '#minion-protocol/rsa.ts';
 import { SerialGuard } from '#minion-protocol/serial-guard.ts';
 import { isMinionToken, minionToken, x931Recover, x931Sign } from '#minion-protocol/x931.ts';
 import { tries } from '../helpers/effort.ts';

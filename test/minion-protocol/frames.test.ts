@@ -1,13 +1,14 @@
 import test from 'ava';
 import fc from 'fast-check';
-import { packLocal, packWire, unpackWire } from '#minion-protocol';
 import {
   encodePublicationFrame,
-  encodeReplyFrame,
-  endOfValue,
-  type TcpEvent,
+  packLocal,
+  packWire,
   TcpFrameDecoder,
-} from '#minion-protocol/tcp-frames.ts';
+  unpackWire,
+  WebsocketDecoder,
+} from '#minion-protocol';
+import { encodeReplyFrame, endOfValue, type TcpEvent } from '#minion-protocol/tcp-frames.ts';
 import {
   DEFAULT_ZMTP_LIMITS,
   encodeGreeting,
@@ -17,11 +18,7 @@ import {
 } from '#minion-protocol/transport/zmtp.ts';
 import { encodePong, encodeReady } from '#minion-protocol/transport/zmtp-commands.ts';
 import { encodeMessage } from '#minion-protocol/transport/zmtp-frames.ts';
-import {
-  type WebsocketBreach,
-  WebsocketDecoder,
-  type WebsocketEvent,
-} from '#minion-protocol/websocket.ts';
+import type { WebsocketBreach, WebsocketEvent } from '#minion-protocol/websocket.ts';
 import { answerUpgrade } from '#minion-protocol/websocket-handshake.ts';
 import { tries } from '../helpers/effort.ts';
 import { clientFrame, OPENING, REQUEST, tcpVector, tcpVectors } from '../helpers/stream-masters.ts';

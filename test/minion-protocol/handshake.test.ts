@@ -5,12 +5,14 @@ import {
   type ClearEnvelope,
   cleanKeyText,
   decodeEnvelope,
+  isSigningAlgorithm,
   isWireMap,
   keyFingerprint,
   packWire,
   parseAuthRequest,
   parsePrivateKey,
   parsePublicKey,
+  rsaVerify,
   unpackWire,
   type WireMap,
   type WireValue,
@@ -28,7 +30,7 @@ import {
   type HandshakeStep,
   type MinionHandshakeConfig,
 } from '#minion-protocol/minion-handshake.ts';
-import { isSigningAlgorithm, rsaDecrypt, rsaEncrypt, rsaVerify } from '#minion-protocol/rsa.ts';
+import { rsaDecrypt, rsaEncrypt } from '#minion-protocol/rsa.ts';
 import { rsaPair } from '../helpers/rsa-keys.ts';
 import {
   base64,

@@ -1,11 +1,6 @@
 import test from 'ava';
-import { createMemoryTransport } from '#minion-protocol';
-import {
-  minionTopic,
-  type Peer,
-  type RequestHandler,
-  TransportError,
-} from '#minion-protocol/transport/transport.ts';
+import { createMemoryTransport, minionTopic, type Peer, TransportError } from '#minion-protocol';
+import type { RequestHandler } from '#minion-protocol/transport/transport.ts';
 import { until } from '../helpers/deadline.ts';
 
 const echo: RequestHandler = async (request) => request;

@@ -4,9 +4,11 @@ import {
   checkLoad,
   decodeEnvelope,
   isWireMap,
+  openValue,
   ProtocolError,
   packWire,
   parseAuthRequest,
+  parseKeyString,
   parseMinionEventLoad,
   parsePillarLoad,
   parsePrivateKey,
@@ -14,7 +16,7 @@ import {
   unpackEvent,
   type WireValue,
 } from '#minion-protocol';
-import { openValue, parseKeyString, sealCrypticle } from '#minion-protocol/crypt.ts';
+import { sealCrypticle } from '#minion-protocol/crypt.ts';
 import { createMinionHandshake } from '#minion-protocol/minion-handshake.ts';
 import { tries } from '../helpers/effort.ts';
 import { base64, cases, keys, pem, toWireValue, vectorFile } from '../helpers/vectors.ts';

@@ -1,13 +1,13 @@
 import test from 'ava';
-import { ProtocolError } from '#minion-protocol';
 import {
-  clearLimits,
   isWireMap,
   loadLimits,
+  ProtocolError,
   packWire,
   unpackWire,
   type WireValue,
-} from '#minion-protocol/payload.ts';
+} from '#minion-protocol';
+import { clearLimits } from '#minion-protocol/payload.ts';
 
 const badPayload = { instanceOf: ProtocolError, code: 'ERR_BAD_PAYLOAD' };
 const overLimit = { instanceOf: ProtocolError, code: 'ERR_PAYLOAD_LIMIT' };

@@ -8,31 +8,27 @@ import {
   formatEventStamp,
   generateKeyString,
   isJid,
+  isWireMap,
   jidTime,
+  type MinionEventLoad,
   ProtocolError,
   packEvent,
+  packLocal,
   packWire,
   parseKeyString,
-  unpackEvent,
-} from '#minion-protocol';
-import {
-  type MinionEventLoad,
-  type ParsedLoad,
   parseMinionEventLoad,
   parsePillarLoad,
   parseReturnLoad,
-} from '#minion-protocol/loads.ts';
-import {
-  isWireMap,
-  packLocal,
+  unpackEvent,
   unpackLocal,
-  unpackRaw,
   unpackWire,
   WireDateTime,
   WireExtension,
   type WireMap,
   type WireValue,
-} from '#minion-protocol/payload.ts';
+} from '#minion-protocol';
+import type { ParsedLoad } from '#minion-protocol/loads.ts';
+import { unpackRaw } from '#minion-protocol/payload.ts';
 import { openSendReply } from '#minion-protocol/reply.ts';
 import { packFileChunk } from '#salt/files/file-chunk.ts';
 import { tries } from '../helpers/effort.ts';

@@ -1,13 +1,8 @@
 /** Headers of the PROXY protocol, version 2: recorded ones, and whatever else may come. */
 import test from 'ava';
 import fc from 'fast-check';
-import {
-  encodeProxyHeader,
-  isRelayedAddress,
-  ProxyHeaderReader,
-  type ProxyHeaderResult,
-  relayedAddress,
-} from '#minion-protocol/proxy-header.ts';
+import { encodeProxyHeader, isRelayedAddress, relayedAddress } from '#minion-protocol';
+import { ProxyHeaderReader, type ProxyHeaderResult } from '#minion-protocol/proxy-header.ts';
 import { tries } from '../helpers/effort.ts';
 import { hex } from '../helpers/zmtp-bytes.ts';
 

@@ -6,8 +6,8 @@ import { copyFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type ConnectionOptions, connect } from 'node:tls';
 import test, { type ExecutionContext } from 'ava';
-import { type TlsOptions, TransportError, unpackWire } from '#minion-protocol';
-import { type TcpEvent, TcpFrameDecoder } from '#minion-protocol/tcp-frames.ts';
+import { TcpFrameDecoder, type TlsOptions, TransportError, unpackWire } from '#minion-protocol';
+import type { TcpEvent } from '#minion-protocol/tcp-frames.ts';
 import { until, within } from '../helpers/deadline.ts';
 import {
   ANSWER,

@@ -60,7 +60,7 @@ test('the patterns of a reader of events are bounded', async (t) => {
       const request = { method: 'POST', path: '/rpc/events.subscribe', headers, body: { match } };
       const answer = await ask(request);
       t.is(answer.status, 400);
-      t.regex(answer.text, /ERR_WORK_LIMIT.*match takes more than 65536 characters/);
+      t.regex(answer.text, /ERR_WORK_LIMIT.*match takes more than 32768 characters/);
     }
   }
 });

@@ -18,7 +18,7 @@ registerHooks({
 const [, , service] = process.argv;
 const { request } = await import('node:http');
 const { resolveMasterConfig } = await import('#config');
-const { masterServices, rpcMethods } = await import('#master');
+const { masterServices, coreMethods } = await import('#master');
 const { createMemoryStore } = await import('#store');
 const { createMemoryTransport } = await import('#minion-protocol');
 const { createMaster } = await import('#server');
@@ -51,7 +51,7 @@ const options = wheel.includes('config.values')
   : [];
 const socketPath = master.config.socket;
 const methods: string[] = [];
-for (const name of rpcMethods.keys()) {
+for (const name of coreMethods().keys()) {
   // A parameter that no method has: nothing is called.
   const answer = await call(name, { none: true });
   if (!answer.includes('ERR_RPC_UNKNOWN_METHOD')) methods.push(name);

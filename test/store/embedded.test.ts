@@ -20,12 +20,13 @@ import {
   type Store,
   StoreError,
   TableStore,
+  unpackNumber,
 } from '#store';
 import { sweepExpired } from '#store/expiry.ts';
 import { GroupCommit } from '#store/group-commit.ts';
 import { encodeKey } from '#store/key-bytes.ts';
 import { openLmdbTables } from '#store/lmdb-tables.ts';
-import { layoutVersion, packNumber, unpackNumber } from '#store/row-layout.ts';
+import { layoutVersion, packNumber } from '#store/row-layout.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { storeSuite } from '../store-suite/suite.ts';
 

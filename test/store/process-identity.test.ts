@@ -4,7 +4,8 @@ import { once } from 'node:events';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { endHolder, type ProcessIdentity, recordOwnProcess } from '#store/process-identity.ts';
+import { endHolder } from '#store';
+import { type ProcessIdentity, recordOwnProcess } from '#store/process-identity.ts';
 import { within } from '../helpers/deadline.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 

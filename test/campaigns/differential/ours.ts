@@ -2,16 +2,15 @@
 
 import { mkdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { resolveMasterConfig } from '#config/resolve.ts';
-import { createSilentLogger } from '#master/api/log.ts';
-import { SlowPatternRunner } from '#master/jobs/slow-patterns.ts';
+import { resolveMasterConfig } from '#config';
+import { createSilentLogger, SlowPatternRunner } from '#master';
 import { TargetResolver } from '#master/jobs/targets.ts';
 import { factsOf, isWireMap, type WireMap } from '#minion-protocol';
 import { isTargetType } from '#minion-protocol/targeting/target.ts';
 import type { PillarConfig } from '#salt/pillar/own-pillar.ts';
 import { openPillar } from '#salt/pillar/pillar.ts';
-import { Float, renderJinja, TemplateError } from '#template';
-import { Bytes, Dict, Markup, PySet, Tuple } from '#template/python/values.ts';
+import { Dict, Float, renderJinja, TemplateError } from '#template';
+import { Bytes, Markup, PySet, Tuple } from '#template/python/values.ts';
 import { loadYaml } from '#template/yaml.ts';
 import { layOut } from '../../helpers/file-tree.ts';
 import { toWireValue } from '../../helpers/vectors.ts';

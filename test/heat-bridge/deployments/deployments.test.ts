@@ -12,9 +12,7 @@ import { DeploymentRuns } from '#guests/deployments/deployment-runs.ts';
 import { StackLogins } from '#guests/deployments/logins.ts';
 import { describeResourceUrl } from '#guests/deployments/sources.ts';
 import { minionOfServer } from '#guests/deployments/stack-servers.ts';
-import type { CommandDefinition } from '#heat-bridge';
-import { jsonOf } from '#heat-bridge/transports/heat-requests.ts';
-import type { Ask } from '#heat-bridge/transports/transport.ts';
+import { type Ask, type CommandDefinition, jsonOf } from '#heat-bridge';
 import type { MinionFunction } from '#minion-protocol';
 import { until } from '../../helpers/deadline.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
@@ -578,6 +576,12 @@ test.serial('handles that a server names are registered for its minion', async (
       stack: 'stack demo',
       transport: 'TOKEN_SIGNAL',
     },
+  );
+  await bridge.stacks.remove('demo');
+  t.deepEqual(
+    (await bridge.handles.list()).map((it) => [it.alias, it.stack]),
+    [['other', 'other']],
+    'the handles of a stack go with it',
   );
 });
 

@@ -11,8 +11,7 @@ import {
 import { resolveCall } from '#guests/deployments/deployment-call.ts';
 import type { Deployment } from '#guests/deployments/metadata.ts';
 import { readScriptOutput } from '#guests/script-wrapper.ts';
-import type { CommandDefinition } from '#heat-bridge';
-import { Catalog } from '#heat-bridge/commands/command-catalog.ts';
+import { Catalog, type CommandDefinition } from '#heat-bridge';
 import { testWhere } from '../../helpers/needs.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { folderOfPrograms } from './folder-of-programs.ts';

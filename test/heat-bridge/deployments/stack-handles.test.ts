@@ -6,7 +6,7 @@ import {
   registerHandles,
 } from '#guests/deployments/stack-handles.ts';
 import type { RegisteredStack } from '#guests/deployments/stacks.ts';
-import type { HandleInfo } from '#heat-bridge/signals/handles.ts';
+import type { HandleInfo } from '#heat-bridge';
 import type { AcceptResult } from '#heat-bridge/signals/outbox.ts';
 import { SignalIntake } from '#heat-bridge/signals/signal-intake.ts';
 import { createSilentLogger } from '#master';

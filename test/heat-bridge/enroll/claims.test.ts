@@ -9,15 +9,14 @@ import { pino } from 'pino';
 import nacl from 'tweetnacl';
 import { allow } from '#acl';
 import { createBridge } from '#guests';
-import { BridgeError } from '#heat-bridge';
-import type { Enrolment } from '#heat-bridge/enroll/enrolment.ts';
+import { BridgeError, type Enrolment } from '#heat-bridge';
 import { EnrolmentDeadlines } from '#heat-bridge/enroll/enrolment-deadlines.ts';
 import { EnrolmentRepository } from '#heat-bridge/enroll/enrolment-repository.ts';
 import { EnrolmentTransitions } from '#heat-bridge/enroll/enrolment-transitions.ts';
 import { KeyPairs } from '#heat-bridge/enroll/key-pairs.ts';
 import { TicketClaimHandler } from '#heat-bridge/enroll/ticket-claims.ts';
-import { openTicketKey } from '#heat-bridge/enroll/ticket-key.ts';
 import {
+  openTicketKey,
   signTicket,
   type TicketClaims,
   tryParseTicket,
@@ -510,8 +509,9 @@ async function createFixture(steps: Steps): Promise<ClaimFixture> {
     moves,
     admission,
     rules: { publicKey: key.publicKey, find: (it) => book.get(it), isSpent: () => false, now },
-    takesGrains: false,
+    options: { takesGrains: false },
     tell: () => {},
+    now,
   });
   const bursts = new AuditBursts({ audit: { append: () => {}, digest: async () => '' }, now });
   const deadlines = new EnrolmentDeadlines({

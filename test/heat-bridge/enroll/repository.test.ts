@@ -1,8 +1,7 @@
 /** Enrolments by what others know of them. */
 import test from 'ava';
-import type { Enrolment } from '#heat-bridge/enroll/enrolment.ts';
+import { type Enrolment, SharedNames } from '#heat-bridge';
 import { EnrolmentRepository } from '#heat-bridge/enroll/enrolment-repository.ts';
-import { SharedNames } from '#heat-bridge/shared-names.ts';
 import { twoMembers } from '../cluster.ts';
 import { memoryState } from '../signals/open-signals.ts';
 

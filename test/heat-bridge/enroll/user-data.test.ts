@@ -6,7 +6,7 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { parse } from 'yaml';
-import type { EnrolRequest } from '#heat-bridge/enroll/enrolment.ts';
+import type { EnrolRequest } from '#heat-bridge';
 import { renderMultipart } from '#heat-bridge/enroll/mime-multipart.ts';
 import { UserDataWriter } from '#heat-bridge/enroll/user-data.ts';
 import { tries } from '../../helpers/effort.ts';

@@ -3,12 +3,12 @@
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import test, { type ExecutionContext } from 'ava';
-import { parseDataOptions } from '#guests/data-spaces/data-options.ts';
+import { parseDataOptions } from '#guests/data-spaces/coordinator-options.ts';
 import { createEtcdCoordinator } from '#guests/data-spaces/etcd-coordinator.ts';
 import { EtcdGateway } from '#guests/data-spaces/etcd-gateway.ts';
 import { ZookeeperConnection } from '#guests/data-spaces/zookeeper-connection.ts';
 
-import { BridgeOptionsError } from '#heat-bridge/options.ts';
+import { BridgeOptionsError } from '#heat-bridge';
 
 /** What is said of a section `data: coordinator:`; '' where nothing is. */
 function problemOf(coordinator: object): string {

@@ -10,7 +10,7 @@ import {
 } from '#guests/metadata-agent/agent-credentials.ts';
 import { startMetadataAgent } from '#guests/metadata-agent/metadata-agent.ts';
 import { createSilentLogger } from '#master';
-import { checkServerConfig } from '#server/check-config.ts';
+import { checkServerConfig } from '#server';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { type ApiAnswer, json } from '../../helpers/salt-api.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';

@@ -3,7 +3,7 @@
 import test, { type ExecutionContext } from 'ava';
 import { type CloudPort, CloudReader } from '#guests/cloud/cloud-reader.ts';
 import { type Peer, PeerDirectory, type PeerList } from '#guests/peers/peers.ts';
-import type { Enrolment } from '#heat-bridge/enroll/enrolment.ts';
+import type { Enrolment } from '#heat-bridge';
 import { codeOf, type GuestMachine, type GuestStage, startGuests } from './stage.ts';
 import { type StandInCloud, startCloud } from './stand-in-cloud.ts';
 

@@ -5,7 +5,7 @@ import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { allow, type PolicyRule } from '#acl';
 import { createBridge } from '#guests';
-import { parseKeystoneOptions } from '#heat-bridge/openstack/keystone-options.ts';
+import { parseKeystoneOptions } from '#heat-bridge';
 import { KeystoneTokens, looksLikeKeystoneToken } from '#heat-bridge/openstack/keystone-tokens.ts';
 import { TokenValidator } from '#heat-bridge/openstack/token-validator.ts';
 import { AuthenticationError, readAuditLog } from '#master';

@@ -4,8 +4,7 @@ import { resolveMasterConfig } from '#config';
 import { parseExecutionPlan } from '#guests/murano/execution-plan.ts';
 import { MuranoCatalog } from '#guests/murano/murano-catalog.ts';
 import { openMurano } from '#guests/murano/open-murano.ts';
-import { Catalog } from '#heat-bridge/commands/command-catalog.ts';
-import type { CommandHandle, CommandOutcome } from '#heat-bridge/commands/command-request.ts';
+import { Catalog, type CommandHandle, type CommandOutcome } from '#heat-bridge';
 import { twoMembers } from '../cluster.ts';
 import { memoryState } from '../signals/open-signals.ts';
 

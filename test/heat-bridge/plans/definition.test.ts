@@ -6,20 +6,20 @@ import test from 'ava';
 import fc from 'fast-check';
 import Type from 'typebox';
 import { createBridge, loadCatalog } from '#guests';
-import { Catalog, definePlan, PlanCatalog, type PlanOutcome } from '#heat-bridge';
-import type { Parameters } from '#heat-bridge/commands/parameters.ts';
+import { Catalog, definePlan, type Parameters, PlanCatalog, type PlanOutcome } from '#heat-bridge';
 import { parseJsonPointer, valueAtPointer } from '#heat-bridge/plans/json-pointer.ts';
 import { type CompiledPlan, compilePlan } from '#heat-bridge/plans/plan-catalog.ts';
 import { parsePlanDefinition } from '#heat-bridge/plans/plan-definition.ts';
 import { PlanExecution, type PlanExecutionOptions } from '#heat-bridge/plans/plan-execution.ts';
 import { PlanRun } from '#heat-bridge/plans/plan-run.ts';
+import { StepRunner } from '#heat-bridge/plans/step-runner.ts';
 import {
   ancestorsOf,
   type StepDependencies,
+  type StepEnd,
+  StepSchedule,
   topologicalOrder,
-} from '#heat-bridge/plans/step-dependencies.ts';
-import { StepRunner } from '#heat-bridge/plans/step-runner.ts';
-import { type StepEnd, StepSchedule } from '#heat-bridge/plans/step-schedule.ts';
+} from '#heat-bridge/plans/step-schedule.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { cluster, commands, user } from './cluster.ts';
 

@@ -1,6 +1,7 @@
 /** Signals over a store in memory, with a short back-off. */
 import type { ExecutionContext } from 'ava';
-import { openSignals, type SignalsModule } from '#heat-bridge/signals/open-signals.ts';
+import type { SignalsModule } from '#heat-bridge';
+import { openSignals } from '#heat-bridge/signals/open-signals.ts';
 import type { SignalsApi } from '#heat-bridge/signals/signals-api.ts';
 import {
   type AuditEntry,

@@ -1,7 +1,7 @@
 import { createHmac, hash } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import { BridgeError } from '#heat-bridge/errors.ts';
+import { BridgeError } from '#heat-bridge';
 import { errorTextOf } from '#heat-bridge/openstack/service-answer.ts';
 import { DeadLetterList } from '#heat-bridge/signals/dead-letters.ts';
 import { DeliveredList } from '#heat-bridge/signals/delivered-signals.ts';

@@ -1,14 +1,9 @@
 /** Rows of transports: what they declare, and what is refused because no row declares it. */
 
 import test from 'ava';
+import { deliverResult, parseResultDestination, secretsOf } from '#heat-bridge';
 import type { Ask, SecrecyOf } from '#heat-bridge/transports/transport.ts';
-import {
-  deliverResult,
-  deliverSignal,
-  parseDestination,
-  parseResultDestination,
-  secretsOf,
-} from '#heat-bridge/transports/transports.ts';
+import { deliverSignal, parseDestination } from '#heat-bridge/transports/transports.ts';
 
 const login = { auth_url: 'http://k/v3', user_id: 'u', password: 'hunter22', project_id: 'p' };
 
@@ -46,6 +41,11 @@ test('a stored destination of an unknown transport is not delivered, and all of 
 });
 
 const tempUrl = 'http://swift/v1/AUTH_p/c/o?temp_url_sig=0123456789abcdef&temp_url_expires=1';
+
+test('a form without a prototype, as callers send it, is read', (t) => {
+  const form = Object.assign(Object.create(null), { endpoint: 'http://heat/signal', token: 'x' });
+  t.is(parseDestination(form).transport, 'TOKEN_SIGNAL');
+});
 
 test('every form of a SwiftSignalHandle is the address of its object', (t) => {
   for (const form of [

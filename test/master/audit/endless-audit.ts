@@ -1,6 +1,6 @@
 /** Appends to the audit log in the directory given without end, and tells what is on disk. */
 import { setImmediate } from 'node:timers/promises';
-import { createLogger } from '#master/api/log.ts';
+import { createLogger } from '#master';
 import { AuditLog } from '#master/audit/audit-log.ts';
 import { createMemoryStore } from '#store';
 import { entry } from './helpers.ts';

@@ -1,10 +1,9 @@
 import { readFileSync } from 'node:fs';
 import type { ExecutionContext } from 'ava';
-import { createLogger } from '#master/api/log.ts';
+import type { AuditEntry } from '#master';
+import { type AuditReport, createLogger, verifyAudit } from '#master';
 import { auditFiles, readHead } from '#master/audit/audit-files.ts';
 import { AuditLog, type AuditLogOptions } from '#master/audit/audit-log.ts';
-import type { AuditEntry } from '#master/audit/audit-record.ts';
-import { type AuditReport, verifyAudit } from '#master/audit/verify.ts';
 import { createMemoryStore, type Store } from '#store';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 

@@ -6,7 +6,13 @@ import { localConnection, RemoteError } from '#client';
 import { callMethod, openMethodStream } from '#client/rpc-client.ts';
 import { resolveMasterConfig } from '#config';
 import { createBridge } from '#guests';
-import { type InProcessApi, isRpcMethod, type RpcMethod, type RpcTable, rpcMethods } from '#master';
+import {
+  coreMethods,
+  type InProcessApi,
+  isRpcMethod,
+  type RpcMethod,
+  type RpcTable,
+} from '#master';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { password, type RunningApi, startApi } from '../../helpers/salt-api.ts';
 import { directories } from '../../helpers/vector-master.ts';
@@ -126,7 +132,7 @@ test('each method writes the record that its row declares, and reading methods w
   };
   const target = path.join(running.directory, 'backup');
   const given = parametersOf(await tokenOf(), await tokenOf(), target);
-  for (const [name, row] of rpcMethods) {
+  for (const [name, row] of coreMethods()) {
     const parameters = given[name];
     if (parameters === undefined) {
       t.fail(`${name}: not called here`);

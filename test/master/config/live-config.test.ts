@@ -1,14 +1,14 @@
 /** What a reload changes: who uses an option of it goes by the new value, none is read once for all. */
 
 import test, { type ExecutionContext } from 'ava';
-import { type MasterOptions, resolveMasterConfig } from '#config';
 import {
   type FixedConfig,
   LiveConfig,
+  type MasterOptions,
   type ReloadableConfig,
-  reloadableLimits,
-  reloadableOptions,
-} from '#config/live-config.ts';
+  resolveMasterConfig,
+} from '#config';
+import { reloadableLimits, reloadableOptions } from '#config/live-config.ts';
 import { isWireMap } from '#minion-protocol';
 import { within } from '../../helpers/deadline.ts';
 import {

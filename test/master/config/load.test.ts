@@ -2,20 +2,27 @@ import { chmodSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
 import { Compile } from 'typebox/compile';
+import {
+  ConfigError,
+  configJsonSchema,
+  findUnserved,
+  LiveConfig,
+  loadMasterConfig,
+  type MasterConfig,
+  type MasterOptions,
+  optionsHeading,
+  optionsPage,
+  resolveMasterConfig,
+} from '#config';
 import { anyValue, notNeeded, notServed, notYet } from '#config/advice.ts';
-import { ConfigError } from '#config/config-error.ts';
-import { LiveConfig, reloadableLimits, reloadableOptions } from '#config/live-config.ts';
-import { loadMasterConfig } from '#config/load.ts';
+import { reloadableLimits, reloadableOptions } from '#config/live-config.ts';
 import { loginOptions } from '#config/login-options.ts';
 import type { OptionRow } from '#config/option.ts';
-import { type MasterConfig, type MasterOptions, optionSections } from '#config/options.ts';
-import { optionsHeading, optionsPage } from '#config/options-page.ts';
-import { configJsonSchema } from '#config/options-schema.ts';
+import { optionSections } from '#config/options.ts';
 import { limitOptions, ownOptions } from '#config/own-options.ts';
-import { resolveMasterConfig } from '#config/resolve.ts';
 import { rightsOptions, saltOptions } from '#config/salt-options.ts';
 import { parseValue } from '#config/schema.ts';
-import { findUnserved, unservedNames } from '#config/unserved-options.ts';
+import { unservedNames } from '#config/unserved-options.ts';
 import { configDirectory } from './files.ts';
 
 const sample = `
@@ -278,13 +285,22 @@ test('nodegroups are texts or lists of words', async (t) => {
   t.deepEqual(warnings, []);
 });
 
-test('a nodegroup that contains itself is refused with the way', async (t) => {
-  const master = 'nodegroups:\n  a: N@b or web1\n  b: [N@a]\n';
-  await t.throwsAsync(loadMasterConfig(configDirectory(t, { master })), {
-    instanceOf: ConfigError,
-    code: 'ERR_OPTION_CONFLICT',
-    message: /master:1: nodegroups: a nodegroup contains itself: a > b > a;/,
+test('a letter is a text, as Salt reads it, and no boolean', async (t) => {
+  const master = 'id: y\nnodegroups: {n: Y}\nauto_accept: yes\nopen_mode: off\n';
+  const { config } = await loadMasterConfig(configDirectory(t, { master }));
+  t.deepEqual([config.id, { ...config.nodegroups }], ['y', { n: 'Y' }]);
+  t.deepEqual([config.autoAccept, config.openMode], [true, false]);
+  await t.throwsAsync(loadMasterConfig(configDirectory(t, { master: 'auto_accept: n\n' })), {
+    message: /auto_accept: found a text, expected true or false/,
   });
+});
+
+test('a nodegroup that contains itself is a warning with the way', async (t) => {
+  const master = 'nodegroups:\n  a: N@b or web1\n  b: [N@a]\n';
+  const { warnings } = await loadMasterConfig(configDirectory(t, { master }));
+  const [first, second] = warnings;
+  t.regex(String(first?.message), /master:2: nodegroups:a: .* a > b > a; it matches no minion$/);
+  t.deepEqual([first?.kind, second?.line], ['unusable', 3]);
 });
 
 for (const definition of ['7', '{a: b}', '[[a]]']) {

@@ -1,6 +1,7 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
+import type { ExtPillarEntry } from '#config';
 import {
   ConfigError,
   loadMasterConfig,
@@ -9,12 +10,12 @@ import {
   type MasterOptions,
   reaction,
   resolveMasterConfig,
+  saltValues,
+  servedTransports,
+  valuesForMinions,
 } from '#config';
 import { extPillarAdvice } from '#config/advice.ts';
-import type { ExtPillarEntry } from '#config/ext-pillar.ts';
 import { parseConfigFile } from '#config/read-files.ts';
-import { saltValues, valuesForMinions } from '#config/salt-values.ts';
-import { servedTransports } from '#config/served-transports.ts';
 import { saltApiOptions } from '#salt-api';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { configDirectory } from './files.ts';

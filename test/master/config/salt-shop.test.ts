@@ -3,11 +3,15 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test from 'ava';
-import { gitfsRemotesOf, gitPillarRemotesOf, readSchedule } from '#config';
-import { listOptions } from '#config/list-options.ts';
-import { loadMasterConfig } from '#config/load.ts';
+import {
+  gitfsRemotesOf,
+  gitPillarRemotesOf,
+  listOptions,
+  loadMasterConfig,
+  readSchedule,
+  saltValues,
+} from '#config';
 import { readConfigDirectory } from '#config/read-config.ts';
-import { saltValues } from '#config/salt-values.ts';
 
 const file = `
 fileserver_backend: [roots, git, s3fs]

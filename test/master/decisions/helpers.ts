@@ -1,10 +1,8 @@
 import type { ExecutionContext } from 'ava';
 import type { Policy } from '#acl';
-import type { AclOptions } from '#config/options.ts';
-import { createLogger } from '#master/api/log.ts';
+import type { AclOptions } from '#config';
+import { AuditBursts, createLogger, createSeal } from '#master';
 import { noAudit } from '#master/audit/audit-record.ts';
-import { RuledDecisions } from '#master/audit/ruled-decisions.ts';
-import { createSeal } from '#master/auth/session-keys.ts';
 import type { MinionQuestion } from '#master/users/decision-samples.ts';
 import { DecisionRecorder } from '#master/users/decisions.ts';
 import { PolicyGate } from '#master/users/policy-gate.ts';
@@ -46,7 +44,7 @@ export async function openJournal(
   const gate = new PolicyGate({
     policy: { current: policy },
     config: { current: { acl: given.options ?? { mode: 'enforce', learnActions: [] } } },
-    ruled: new RuledDecisions({ audit: noAudit, now: () => clock.now }),
+    ruled: new AuditBursts({ audit: noAudit, now: () => clock.now }),
     recorder,
   });
   return { store, clock, recorder, gate };

@@ -13,13 +13,12 @@ import {
   type PolicyRule,
   type RuleAction,
 } from '#acl';
-import { type MasterOptions, resolveMasterConfig } from '#config';
-import { rulesOf } from '#config/policy-rules.ts';
+import { type MasterOptions, resolveMasterConfig, rulesOf } from '#config';
 import { completeSettings } from '#config/read-config.ts';
 import { parseConfigFile } from '#config/read-files.ts';
+import { learnedText } from '#master';
 import type { MinionQuestion } from '#master/users/decision-samples.ts';
 import { learnPolicy } from '#master/users/learn.ts';
-import { learnedText } from '#master/users/learned-text.ts';
 import { replay } from '#master/users/replay-decisions.ts';
 import { shapeOf } from '#master/users/shapes.ts';
 import type { WireValue } from '#minion-protocol';

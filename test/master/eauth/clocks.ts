@@ -1,11 +1,9 @@
 /** Log-ins with a store in memory, clocks that a test turns, and delays that are only noted. */
 import type { ExecutionContext } from 'ava';
-import { type MasterOptions, resolveMasterConfig } from '#config';
-import { LiveConfig } from '#config/live-config.ts';
-import { createSilentLogger } from '#master/api/log.ts';
+import { LiveConfig, type MasterOptions, resolveMasterConfig } from '#config';
+import { AuditBursts, createSilentLogger } from '#master';
 import { noAudit } from '#master/audit/audit-record.ts';
-import { LoginAudit } from '#master/audit/audited.ts';
-import { RuledDecisions } from '#master/audit/ruled-decisions.ts';
+import { LoginAudit } from '#master/audit/login-audit.ts';
 import type { LoginBackend, Standing } from '#master/users/backend.ts';
 import type { Backends } from '#master/users/backends.ts';
 import { Logins, type LoginsOptions } from '#master/users/logins.ts';
@@ -48,7 +46,7 @@ export async function openBench(t: ExecutionContext, options: BenchOptions = {})
       tokens: await TokenTable.open(store, clocks),
       rightsOf: options.rightsOf ?? (() => []),
       delay: options.delay ?? (async (milliseconds) => void delays.push(milliseconds)),
-      audit: new LoginAudit(noAudit, new RuledDecisions({ audit: noAudit, now: clocks.now })),
+      audit: new LoginAudit(noAudit, new AuditBursts({ audit: noAudit, now: clocks.now })),
       log: createSilentLogger(),
       ...(backends === undefined ? {} : { backends }),
     });

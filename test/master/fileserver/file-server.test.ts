@@ -12,8 +12,13 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { type FileLists, type FileServerBackend, noFiles, relativePath } from '#master';
-import { createMemoryFiles } from '#master/extensions/memory-files.ts';
+import {
+  createMemoryFiles,
+  type FileLists,
+  type FileServerBackend,
+  noFiles,
+  relativePath,
+} from '#master';
 import { unpackWire, type WireMap, type WireValue } from '#minion-protocol';
 import { FileServer } from '#salt/file-trees/file-server.ts';
 import { TreeFiles } from '#salt/file-trees/gitfs.ts';
@@ -394,6 +399,14 @@ async function serve(
   t.teardown(() => backend.close());
   return { directory, backend };
 }
+
+test('with a list cache of 0 seconds, each list is made anew', async (t) => {
+  const tree = { 'srv/a.sls': 'a' };
+  const { directory, backend } = await serve(t, tree, { fileserverListCacheTime: 0 });
+  t.deepEqual((await backend.lists('base')).files, ['a.sls']);
+  writeFileSync(path.join(directory, 'srv', 'b.sls'), 'b');
+  t.deepEqual((await backend.lists('base')).files, ['a.sls', 'b.sls']);
+});
 
 async function content(backend: FileServerBackend, file: string, env = 'base') {
   const found = await backend.find(file, env);

@@ -2,8 +2,7 @@
 
 import test from 'ava';
 import fc from 'fast-check';
-import type { BatchUpdate, JobUpdate, RunRequest } from '#master';
-import type { JobReturn } from '#master/api/jobs.ts';
+import type { BatchUpdate, JobReturn, JobUpdate, RunRequest } from '#master';
 import { runBatch, type StartTimer } from '#master/jobs/batch.ts';
 import { findRunning } from '#master/jobs/follow-job.ts';
 import type { WireValue } from '#minion-protocol';
@@ -282,6 +281,9 @@ test('a part is of those that answered the ping, and at least one', async (t) =>
   t.is((await batch({ ids, down: ['m6', 'm7', 'm8'] }, { size: '50%' })).most, 2);
   t.is((await batch({ ids }, { size: '1%' })).most, 1);
   t.is((await batch({ ids }, { size: '100%' })).most, 5);
+  t.is((await batch({ ids }, { size: ' 40%' })).most, 2);
+  t.is((await batch({ ids }, { size: '%40' })).most, 2);
+  t.is((await batch({ ids }, { size: ' 3 ' })).most, 3);
 });
 
 test('nothing is sent to a minion that does not answer the ping', async (t) => {

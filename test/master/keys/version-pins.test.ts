@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import test from 'ava';
 import { Packr } from 'msgpackr';
-import { readPins, VersionPins } from '#master/auth/version-check.ts';
+import { readPins } from '#master';
+import { VersionPins } from '#master/auth/version-check.ts';
 import { createMemoryStore } from '#store';
 
 test('pins of earlier versions are read, and written with the time of the proof', async (t) => {

@@ -4,7 +4,8 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { resolveMasterConfig } from '#config';
-import { createSeal, type Seal } from '#master/auth/session-keys.ts';
+import { createSeal } from '#master';
+import type { Seal } from '#master/auth/session-keys.ts';
 import { packLocal, traverseFacts, type WireMap } from '#minion-protocol';
 import type { OwnPillar, PillarConfig } from '#salt/pillar/own-pillar.ts';
 import {

@@ -7,7 +7,7 @@ import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
 import type { MasterOptions } from '#config';
 import type { ExtPillar, Master } from '#master';
-import { createSilentLogger } from '#master/api/log.ts';
+import { createSilentLogger } from '#master';
 import { createMinion, type FactMap, isWireMap, type WireValue } from '#minion-protocol';
 import { withExtPillar } from '#salt/pillar/ext-pillar.ts';
 import { extPillarFiles } from '#salt/pillar/ext-pillar-files.ts';

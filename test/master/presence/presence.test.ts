@@ -3,8 +3,7 @@
 import test, { type ExecutionContext } from 'ava';
 import { connectMaster } from '#client';
 import { type MasterOptions, resolveMasterConfig } from '#config';
-import type { JobUpdate } from '#master';
-import type { PresentMinion } from '#master/api/jobs.ts';
+import type { JobUpdate, PresentMinion } from '#master';
 import { type HeardFrom, LastHeard } from '#master/auth/session-keys.ts';
 import { needingOwnRestart, presentMinions } from '#master/jobs/presence.ts';
 import { Reconnecting } from '#master/jobs/reconnecting.ts';

@@ -5,9 +5,7 @@ import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { allow } from '#acl';
 import { compileDataSchema } from '#acl/data-schema.ts';
-import { reaction, resolveMasterConfig } from '#config';
-import { storeDirectory } from '#config/options.ts';
-import { policySyntax } from '#config/policy-schema.ts';
+import { policySyntax, reaction, resolveMasterConfig, storeDirectory } from '#config';
 import { requiredTypes } from '#config/reactions.ts';
 import {
   backupOfflineStore,

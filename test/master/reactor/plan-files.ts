@@ -1,7 +1,7 @@
 /** Files for the reactor, and what they plan for an event. */
 import type { ExecutionContext } from 'ava';
 import type { ReactionEvent } from '#master';
-import { createMemoryFiles } from '#master/extensions/memory-files.ts';
+import { createMemoryFiles } from '#master';
 import { FileServer } from '#salt/file-trees/file-server.ts';
 import type { Plan } from '#salt/reactor/reaction-planner.ts';
 import type { Takes } from '#salt/reactor/reactor-call.ts';

@@ -4,7 +4,7 @@ import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import type { MasterOptions } from '#config';
 import type { PillarProvider } from '#master';
-import { type Reply, send, type VerifiedRequest } from '#master/auth/request-checks.ts';
+import { type Reply, send, type VerifiedRequest } from '#master';
 import { JobCache } from '#master/jobs/job-cache.ts';
 import {
   DigestPool,

@@ -4,8 +4,7 @@ import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { Writable } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
-import { type MasterOptions, resolveMasterConfig } from '#config';
-import { LiveConfig } from '#config/live-config.ts';
+import { LiveConfig, type MasterOptions, resolveMasterConfig } from '#config';
 import { createLogger } from '#master';
 import { createFullnessCheck } from '#master/auth/sign-in.ts';
 import {

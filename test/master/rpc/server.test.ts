@@ -18,12 +18,8 @@ import fc from 'fast-check';
 import { connectMaster } from '#client';
 import { resolveMasterConfig } from '#config';
 import type { Master } from '#master';
-import {
-  fromJson,
-  markedJson,
-  readMarkedJson,
-  writeMarkedJson,
-} from '#master/arguments/arguments.ts';
+import { fromJson, readMarkedJson, writeMarkedJson } from '#master';
+import { markedJson } from '#master/arguments/arguments.ts';
 import { WireDateTime, WireExtension, type WireValue } from '#minion-protocol';
 import { readJsonInSteps, StepScheduler } from '#runtime';
 import { createMaster } from '#server';

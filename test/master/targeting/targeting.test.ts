@@ -3,13 +3,11 @@ import path from 'node:path';
 import { Writable } from 'node:stream';
 import test from 'ava';
 import pino from 'pino';
-import { MasterError } from '#master';
-import type { TargetPlan } from '#master/api/jobs.ts';
-import { createSeal } from '#master/auth/session-keys.ts';
+import type { TargetPlan } from '#master';
+import { createSeal, everyone, MasterError, SlowPatternRunner } from '#master';
 import { takeOverFacts } from '#master/jobs/import-facts.ts';
 import { KnownFacts, type KnownFactsOptions, SharedNames } from '#master/jobs/minion-facts.ts';
-import { SlowPatternRunner } from '#master/jobs/slow-patterns.ts';
-import { everyone, TargetResolver, type TargetResolverOptions } from '#master/jobs/targets.ts';
+import { TargetResolver, type TargetResolverOptions } from '#master/jobs/targets.ts';
 import { factsOf, type MinionFacts, type WireMap } from '#minion-protocol';
 import { createMemoryStore, type Store } from '#store';
 import {
@@ -110,8 +108,12 @@ test('a nodegroup that is not defined, or contains itself, is refused', async (t
   const targets = resolver({ nodegroups: { a: 'N@b', b: 'N@a' } });
   const unknown = { instanceOf: MasterError, code: 'ERR_NODEGROUP_UNKNOWN' };
   await t.throwsAsync(targets.resolve({ tgt: 'nope', tgtType: 'nodegroup' }), unknown);
-  await t.throwsAsync(targets.resolve({ tgt: 'a', tgtType: 'nodegroup' }), badTarget);
-  await t.throwsAsync(targets.resolve({ tgt: 'N@a', tgtType: 'compound' }), badTarget);
+  const loop = { instanceOf: MasterError, code: 'ERR_NODEGROUP_LOOP', message: /a > b > a/ };
+  await t.throwsAsync(targets.resolve({ tgt: 'a', tgtType: 'nodegroup' }), loop);
+  await t.throwsAsync(targets.resolve({ tgt: 'N@a', tgtType: 'compound' }), loop);
+  const compound = { tgt: 'web1 or N@nope', tgtType: 'compound' };
+  t.throws(() => targets.requireNodegroups(compound), unknown);
+  t.notThrows(() => targets.requireNodegroups({ ...compound, tgt: 'web1 or N@a' }));
 });
 
 test('names of a list without an accepted key are missing', async (t) => {

@@ -1,6 +1,6 @@
 import type { HandleGroups } from './signals/handle-groups.ts';
 
-/** `*.example.org, N@db, project p1`: for people, and for the audit log. */
+/** Returns the groups of a handle as text, for example `*.example.org`, `N@db`, `project p1`. */
 export function groupTexts({ globs = [], nodegroups = [], projects = [] }: HandleGroups): string[] {
   return [
     ...globs,

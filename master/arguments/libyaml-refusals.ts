@@ -1,0 +1,48 @@
+/**
+ * YAML 1.2 that libyaml, which Salt uses, refuses: colons at the edge of a value inside `[…]` and
+ * `{…}` (`[::1]`, `[a:]`, `[: 1]`), anchors that are not words (`&& ls`), and unpaired surrogate
+ * escapes (`"\ud83d\ude00"`).
+ */
+
+import { type Document, isScalar, type Node, Scalar, visit } from 'yaml';
+
+/** Whether libyaml would stop somewhere in this document. @param text what was parsed */
+export function isBeyondLibyaml(document: Document.Parsed, text: string): boolean {
+  let isRefused = false;
+  visit(document, {
+    Node(place, node, path) {
+      isRefused ||= hasRefusedAnchor(node);
+      if (isScalar(node) && node.type === Scalar.QUOTE_DOUBLE) {
+        isRefused ||= halfCharacter.test(sourceOf(node, text));
+      }
+      if (isScalar(node) && node.type === Scalar.PLAIN && path.length > 1) {
+        isRefused ||= hasRefusedColon(node, place === 'key', text);
+      }
+      return isRefused ? visit.BREAK : undefined;
+    },
+  });
+  return isRefused;
+}
+
+/** An escape of a surrogate, behind an even number of backslashes. */
+const halfCharacter = /(?<!\\)(?:\\\\)*\\u[dD][89a-fA-F]/;
+
+function sourceOf({ range }: Scalar, text: string): string {
+  return range === null || range === undefined ? '' : text.slice(range[0], range[1]);
+}
+
+function hasRefusedAnchor(node: Node): boolean {
+  return 'anchor' in node && node.anchor !== undefined && !/^[\w-]+$/.test(node.anchor);
+}
+
+function hasRefusedColon(scalar: Scalar, isKey: boolean, text: string): boolean {
+  const source = scalar.source ?? '';
+  if (source.startsWith(':')) return true;
+  return isKey && (source === '' || endsBeforeIndicator(scalar, text));
+}
+
+/** Whether the key's colon touches what follows, as in `{a:}` and `[a:, b]`. */
+function endsBeforeIndicator(key: Scalar, text: string): boolean {
+  const end = key.range?.[1];
+  return end !== undefined && /^:[,[\]{}]/.test(text.slice(end, end + 2));
+}

@@ -1,0 +1,169 @@
+/** Changes of minions' keys: on disk, then in memory, then told. */
+
+import type { KeyState } from '../api/index.ts';
+import { KeyError } from './key-errors.ts';
+import type { DeniedKey, KeyRecord, KeyTable } from './key-table.ts';
+import { type KeyFiles, keyPlaces } from './pki-directory.ts';
+
+/** Something that happened to a key, whoever did it. */
+export interface KeyChange {
+  readonly id: string;
+  /** Where the key was; `null`: nowhere. */
+  readonly from: KeyState | null;
+  /** Where it is; `null`: nowhere. */
+  readonly to: KeyState | null;
+  /** Salt's word for it, as in its events. */
+  readonly act: 'accept' | 'pend' | 'reject' | 'denied' | 'delete';
+  /** Another member of the cluster made it, and sees to what follows from it. */
+  readonly isElsewhere?: true;
+}
+
+const acts = {
+  accepted: 'accept',
+  pending: 'pend',
+  rejected: 'reject',
+  denied: 'denied',
+} as const;
+
+/** The change between two places. */
+function describeChange(
+  id: string,
+  from: KeyState | null,
+  to: KeyState | null,
+  isElsewhere = false,
+): KeyChange {
+  const act = to === null ? 'delete' : acts[to];
+  return { id, from, to, act, ...(isElsewhere ? { isElsewhere } : {}) };
+}
+
+/** Where minions' keys are, and what reports changes that others make there. */
+export interface KeySource {
+  readonly files: KeyFiles;
+  /** Calls the listener with ids that may have changed; `undefined`: any. */
+  readonly watch: (onDirty: (ids: readonly string[] | undefined) => void) => () => void;
+  /** Other members of a cluster make changes as well, and see to what follows from them. */
+  readonly isShared?: boolean;
+}
+
+/**
+ * Moves keys on disk, then in memory, then tells. One at a time; whether a move is permitted has
+ * been decided before.
+ */
+export class KeyMoves {
+  readonly #dir: KeyFiles;
+  readonly #table: KeyTable;
+  readonly #now: () => number;
+  readonly #tell: (change: KeyChange) => void;
+  readonly #isShared: boolean;
+
+  constructor(
+    { files, isShared = false }: KeySource,
+    table: KeyTable,
+    now: () => number,
+    tell: (change: KeyChange) => void,
+  ) {
+    this.#dir = files;
+    this.#isShared = isShared;
+    this.#table = table;
+    this.#now = now;
+    this.#tell = tell;
+  }
+
+  /** Stores a new key in place of what is there. */
+  async put(to: KeyState, id: string, pem: string, address?: string): Promise<void> {
+    const from = this.#table.get(id)?.state ?? null;
+    await this.#dir.write(to, id, pem);
+    if (to === 'denied') {
+      this.#table.setDenied(id, { id, pem, since: this.#now() });
+      this.#tell(describeChange(id, null, to));
+      return;
+    }
+    if (from !== null && from !== to) await this.#dir.remove(from, id);
+    this.#table.set(id, { id, state: to, pem, since: this.#now() }, address);
+    this.#tell(describeChange(id, from, to));
+  }
+
+  /** Moves a key to another state, in place of what the id has in that or another one. */
+  async move(from: KeyState, to: 'accepted' | 'rejected', id: string): Promise<void> {
+    const present = this.#table.get(id);
+    const source = from === 'denied' ? this.#table.denied(id) : present;
+    if (source === undefined)
+      throw new KeyError('ERR_KEY_UNKNOWN', `there is no key of ${JSON.stringify(id)}`);
+    await this.#dir.move(from, to, id);
+    const isLeft = present !== undefined && present.state !== from && present.state !== to;
+    if (isLeft) await this.#dir.remove(present.state, id);
+    if (from === 'denied') this.#table.setDenied(id, undefined);
+    this.#table.set(id, { id, state: to, pem: source.pem, since: this.#now() });
+    this.#tell(describeChange(id, from, to));
+  }
+
+  /** Removes the key of one place; what it has hidden counts then. */
+  async remove(place: KeyState, id: string): Promise<void> {
+    await this.#dir.remove(place, id);
+    await this.reread(id);
+  }
+
+  /** Removes every key of an id, also a file that a better placed one had hidden. */
+  async removeAll(id: string): Promise<void> {
+    const state = this.#table.get(id)?.state;
+    const denied = this.#table.denied(id);
+    for (const place of keyPlaces.toReversed()) await this.#dir.remove(place, id);
+    this.#table.setDenied(id, undefined);
+    this.#table.set(id, undefined);
+    if (denied !== undefined) this.#tell(describeChange(id, 'denied', null));
+    if (state !== undefined) this.#tell(describeChange(id, state, null));
+  }
+
+  /** Ids that are on disk or in memory. */
+  async allIds(): Promise<Set<string>> {
+    const names = await Promise.all(keyPlaces.map((place) => this.#dir.list(place)));
+    return new Set([...this.#table.ids(), ...names.flat()]);
+  }
+
+  /** Takes over everything that is on disk, telling nobody: for the start. */
+  async load(isValid: (id: string) => boolean): Promise<void> {
+    // In this order the state that counts comes last [WIRE 6.2].
+    for (const state of ['pending', 'accepted', 'rejected'] as const) {
+      for (const [id, file] of await this.#dir.readAll(state)) {
+        if (isValid(id)) this.#table.set(id, { id, state, ...file });
+      }
+    }
+    for (const [id, file] of await this.#dir.readAll('denied')) {
+      if (isValid(id)) this.#table.setDenied(id, { id, ...file });
+    }
+  }
+
+  /** Takes over what is on disk, and tells what differs. */
+  async reread(id: string): Promise<void> {
+    const denied = await this.#readDenied(id);
+    const record = await this.#readKey(id);
+    const deniedBefore = this.#table.denied(id);
+    const before = this.#table.get(id);
+    this.#table.setDenied(id, denied);
+    this.#table.set(id, record);
+    // A denied key that has become the id's own key is told once, as that.
+    const hasMoved = deniedBefore !== undefined && record?.pem === deniedBefore.pem;
+    if (denied?.pem !== deniedBefore?.pem && !hasMoved) {
+      const from = deniedBefore === undefined ? null : 'denied';
+      const to = denied === undefined ? null : 'denied';
+      this.#tell(describeChange(id, from, to, this.#isShared));
+    }
+    if (record?.state !== before?.state || record?.pem !== before?.pem) {
+      const [from, to] = [before?.state ?? null, record?.state ?? null];
+      this.#tell(describeChange(id, from, to, this.#isShared));
+    }
+  }
+
+  async #readKey(id: string): Promise<KeyRecord | undefined> {
+    for (const state of ['rejected', 'accepted', 'pending'] as const) {
+      const file = await this.#dir.read(state, id);
+      if (file !== undefined) return { id, state, ...file };
+    }
+    return undefined;
+  }
+
+  async #readDenied(id: string): Promise<DeniedKey | undefined> {
+    const file = await this.#dir.read('denied', id);
+    return file && { id, ...file };
+  }
+}
