@@ -1,7 +1,8 @@
 /** Filters whose cost is not in the number of statements. */
 
 import test from 'ava';
-import { renderJinja } from '#template';
+import { Parser } from 'yaml';
+import { parseYaml, renderJinja } from '#template';
 import { UsageMeter } from '#template/python/limits.ts';
 import { compileRegex } from '#template/python/regex.ts';
 
@@ -69,4 +70,33 @@ test('a slice counts the items that it copies', (t) => {
 test('wide formats with grouped digits count their digits', (t) => {
   t.throws(() => render('{{ "{:020000000,d}".format(1) }}'), exceeded);
   t.is(render('{{ "{:08,d}".format(1234) }}'), '0,001,234');
+});
+
+test.serial('levels of YAML are counted before they are parsed', (t) => {
+  const { next } = Parser.prototype;
+  let lexemes = 0;
+  Parser.prototype.next = function* counted(source) {
+    lexemes += 1;
+    yield* next.call(this, source);
+  };
+  t.teardown(() => {
+    Parser.prototype.next = next;
+  });
+  for (const unit of ['{{', '[', '- ', '? ', '{a,']) {
+    lexemes = 0;
+    const error = t.throws(() => parseYaml(unit.repeat(50_000), { name: 'web.sls' }), exceeded);
+    t.regex(
+      error?.message ?? '',
+      /the limit of 100 levels of nesting is exceeded; file web.sls, line 1/,
+    );
+    t.true(lexemes < 1000, `${lexemes} lexemes of ${unit}`);
+  }
+  const list = `${'- - a\n'.repeat(200)}- [${'[a], '.repeat(200)}]\n`;
+  t.is((parseYaml(list, { name: 'web.sls' }) as unknown[]).length, 201);
+});
+
+test('YAML that a filter reads counts its characters', (t) => {
+  const text = 'a'.repeat(500_000);
+  t.throws(() => render('{{ text | load_yaml }}', { text }), exceeded);
+  t.is(render('{{ (text | load_yaml).a }}', { text: `a: 1 # ${'x'.repeat(50_000)}` }), '1');
 });

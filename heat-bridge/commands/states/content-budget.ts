@@ -1,5 +1,6 @@
 /** What the files of one run may come to: a file is small, and a run can have thousands. */
 
+import { userWork, WorkBudget } from '#runtime';
 import { configError, configLimits } from './state-config.ts';
 
 /** Bounds of one run. */
@@ -12,6 +13,8 @@ export interface ContentLimits {
 
 /** Counts what all files of a run use. For a single use. */
 export class ContentBudget {
+  /** Steps of reading templates. */
+  readonly work: WorkBudget = new WorkBudget(userWork);
   readonly #limits: ContentLimits;
   #bytes = 0;
   #tags = 0;
