@@ -14,7 +14,7 @@ export interface ProgramSize {
 /** Largest size of one pattern from outside. A table counts as sixteen instructions. */
 export const maxProgramSize = 2000;
 /** Largest length of one pattern from outside, in characters. */
-export const maxPatternLength = 16_384;
+const maxPatternLength = 16_384;
 
 const part = 'a regular expression';
 const sizeOfTable = 16;
