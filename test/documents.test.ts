@@ -15,6 +15,7 @@ import { DEFAULT_CONNECTION_LIMITS } from '#minion-protocol/transport/stream-lis
 import { transportErrors } from '#minion-protocol/transport/transport.ts';
 import type { ErrorEntry } from '#runtime';
 import { runtimeErrors } from '#runtime/optional-package.ts';
+import { workErrors } from '#runtime/work-budget.ts';
 import { saltApiErrors } from '#salt-api';
 import { doctorCodes } from '#server/diagnostics/report.ts';
 import { processErrors } from '#server/process/errors.ts';
@@ -110,6 +111,7 @@ test('docs/command-line.md lists what the doctor finds, and nothing else', (t) =
 
 const rooms: readonly Readonly<Record<string, ErrorEntry>>[] = [
   runtimeErrors,
+  workErrors,
   protocolErrors,
   transportErrors,
   storeErrors,

@@ -3,7 +3,7 @@
 import { createPublicKey } from 'node:crypto';
 import type { HashType, LiveConfig } from '#config';
 import { cleanKeyText, isNewMinionId, isValidMinionId, keyFingerprint } from '#minion-protocol';
-import { KeyedMutex } from '#runtime';
+import { KeyedMutex, userWork, WorkBudget } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import type { KeyState } from '../api/index.ts';
 import { KeyError } from './key-errors.ts';
@@ -284,7 +284,8 @@ export class KeyStore {
     const places = choice.from ?? (act === 'delete' ? keyPlaces : pendingOnly);
     const done: { id: string; from: KeyState }[] = [];
     let refused: KeyError | undefined;
-    for (const id of this.#table.ids().filter(compileGlob(glob))) {
+    const matches = compileGlob(glob, new WorkBudget(userWork));
+    for (const id of this.#table.ids().filter(matches)) {
       const from = this.#placeAmong(id, places);
       if (from === undefined) continue;
       try {

@@ -299,7 +299,10 @@ async function createReceiver(options: EventExport): Promise<Receiver> {
 }
 
 function acceptsOf({ match, exclude = [] }: EventExport): (tag: string) => boolean {
-  const [wanted, unwanted] = [match?.map(compileGlob), exclude.map(compileGlob)];
+  const [wanted, unwanted] = [
+    match?.map((glob) => compileGlob(glob)),
+    exclude.map((glob) => compileGlob(glob)),
+  ];
   return (tag) =>
     (wanted?.some((glob) => glob(tag)) ?? true) && !unwanted.some((glob) => glob(tag));
 }

@@ -1,5 +1,6 @@
 /** The interface `events`. */
 
+import { userWork, WorkBudget } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import type { EventsRequest, InProcessApi, MasterEvent } from '../api/index.ts';
 import type { EventBus, SubscribeOptions } from './event-bus.ts';
@@ -34,9 +35,18 @@ export function createBusApi(bus: EventBus, ring?: EventRing): BusApi {
   };
 }
 
-/** What each of some patterns means. */
+/** Patterns of one reader, and their characters together. */
+const maxPatterns = 64;
+const maxCharacters = 32_768;
+
+/** Reads the patterns of one reader. @throws WorkLimitExceeded */
 function optionsOf({ match }: EventsRequest, signal: AbortSignal | undefined): SubscribeOptions {
-  const globs = match === undefined ? [] : [match].flat().map((glob) => compileGlob(glob));
+  const patterns = [match ?? []].flat();
+  const budget = new WorkBudget(userWork);
+  const characters = patterns.reduce((sum, { length }) => sum + length, 0);
+  if (patterns.length > maxPatterns) budget.refuse('match', maxPatterns, 'patterns');
+  if (characters > maxCharacters) budget.refuse('match', maxCharacters, 'characters');
+  const globs = [...new Set(patterns)].map((glob) => compileGlob(glob));
   const accepts = (tag: string): boolean => globs.some((glob) => glob(tag));
   return {
     ...(match === undefined ? {} : { accepts }),

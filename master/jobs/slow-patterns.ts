@@ -71,13 +71,14 @@ export class SlowPatterns {
   }
 
   /** For the compiler of the target. */
-  readonly compile: PatternCompiler = (pattern) => {
-    const compiled = compilePattern(pattern);
+  readonly compile: PatternCompiler = (pattern, meter) => {
+    const compiled = compilePattern(pattern, meter);
     if (compiled.kind === 'linear') return compiled.test;
     const { source, flags } = compiled;
     const answers = new Map<string, boolean>();
     this.#patterns.push({ source, flags, answers });
     return (text) => {
+      meter?.spend('matching of a regular expression', 1 + text.length / 16);
       const answer = answers.get(text);
       if (answer === undefined) answers.set(text, false);
       return answer === true;

@@ -4,12 +4,14 @@ import {
   compileLinearPattern,
   compileRightTarget,
   compileTarget,
+  compileTargetInSteps,
   type MinionFacts,
   type MinionResources,
   type Nodegroups,
   type TargetCandidate,
   type TargetExpression,
 } from '#minion-protocol';
+import { storedWork, userWork, WorkBudget, WorkLimitExceeded } from '#runtime';
 import {
   type AddressedMinions,
   MasterError,
@@ -103,7 +105,7 @@ export class TargetResolver {
     requireNodegroups(request, this.#nodegroups);
   }
 
-  /** @throws MasterError ERR_BAD_TGT */
+  /** @throws MasterError ERR_BAD_TGT; WorkLimitExceeded */
   async resolve(
     request: TargetRequest,
     { greedy = true }: ResolveOptions = {},
@@ -118,7 +120,7 @@ export class TargetResolver {
 
   /**
    * Resolves a target to the minions that match for certain.
-   * @throws MasterError ERR_BAD_TGT, also for an expression that is broken
+   * @throws MasterError ERR_BAD_TGT, also for an expression that is broken; WorkLimitExceeded
    */
   async resolveCertain(request: TargetRequest): Promise<AddressedMinions> {
     const { minions, missing, isNarrowed, problem } = await this.resolve(request, {
@@ -134,20 +136,26 @@ export class TargetResolver {
    * it takes says anything of them. Conditions on pillar are equality, expressions that may not end
    * are not taken, and a nodegroup that is not defined is one without minions. Names that the target
    * lists are missing whether they have no accepted key or lie beyond the reach.
-   * @throws MasterError ERR_BAD_TGT
+   * @param budget of the request that the target is part of
+   * @throws MasterError ERR_BAD_TGT; WorkLimitExceeded
    */
-  resolveWithin(request: TargetRequest, reach: TargetReach): AddressedMinions {
-    const compiled = this.#compileExact(request, reach);
-    return this.#within(compiled, request, reach, this.#options.factsOf);
+  async resolveWithin(
+    request: TargetRequest,
+    reach: TargetReach,
+    budget: WorkBudget = new WorkBudget(userWork),
+  ): Promise<AddressedMinions> {
+    const compiled = await this.#compileExact(request, reach, budget);
+    return this.#within(compiled, request, reach, this.#options.factsOf, budget);
   }
 
   /**
    * The same where secrets follow the target: no minion may come by them by what it says of itself.
    * Grains are not asked for, nor pillar that follows from them.
-   * @throws MasterError ERR_BAD_TGT, also for a target that mixes in a grain
+   * @throws MasterError ERR_BAD_TGT, also for a target that mixes in a grain; WorkLimitExceeded
    */
-  resolveProven(request: TargetRequest, reach: TargetReach): AddressedMinions {
-    const compiled = this.#compileExact(request, reach, isProvable);
+  async resolveProven(request: TargetRequest, reach: TargetReach): Promise<AddressedMinions> {
+    const budget = new WorkBudget(userWork);
+    const compiled = await this.#compileExact(request, reach, budget, isProvable);
     if (compiled.problem !== undefined) throw badTarget(compiled.problem);
     refuseTerm(
       compiled,
@@ -156,36 +164,42 @@ export class TargetResolver {
     );
     refuseTerm(compiled, ({ isPillarPattern }) => isPillarPattern, 'is a pattern on pillar');
     const { factsOf, rightsOf = factsOf } = this.#options;
-    return this.#within(compiled, request, reach, rightsOf);
+    return this.#within(compiled, request, reach, rightsOf, budget);
   }
 
   /** @param isUsable whether a nodegroup means anybody */
-  #compileExact(
+  async #compileExact(
     request: TargetRequest,
     reach: TargetReach,
+    meter: WorkBudget,
     isUsable: (group: CompiledTarget) => boolean = () => true,
-  ): CompiledTarget {
-    const compile = (
+  ): Promise<CompiledTarget> {
+    const given = { ...exact, meter };
+    const inSteps = (
       target: TargetExpression,
-      options: Parameters<typeof compileTarget>[2] = {},
-    ): CompiledTarget => compileTarget(target, compileLinearPattern, { ...exact, ...options });
+      options: Parameters<typeof compileTarget>[2] = given,
+    ): Promise<CompiledTarget> =>
+      inSlices(compileTargetInSteps(target, compileLinearPattern, options), meter);
     const nodegroups = this.#nodegroups;
-    if (reach === everyone) return readTarget(() => compile(parseTarget(request, nodegroups)));
+    if (reach === everyone) return inSteps(parseTarget(request, nodegroups));
+    const compileGroup = (target: TargetExpression): CompiledTarget =>
+      compileTarget(target, compileLinearPattern, given);
     const groups = new Map<string, CompiledTarget | undefined>();
     const groupOf = (name: string): CompiledTarget | undefined => {
-      if (!groups.has(name)) groups.set(name, tryToCompileGroup(name, nodegroups, compile));
+      if (!groups.has(name)) groups.set(name, tryToCompileGroup(name, nodegroups, compileGroup));
       const group = groups.get(name);
       return group !== undefined && isUsable(group) ? group : undefined;
     };
-    return readTarget(() => compile(parseUnexpanded(request), { groupOf }));
+    return inSteps(parseUnexpanded(request), { ...given, groupOf });
   }
 
-  #within(
+  async #within(
     compiled: CompiledTarget,
     request: TargetRequest,
     reach: TargetReach,
     factsOf: (id: string) => MinionFacts,
-  ): AddressedMinions {
+    budget: WorkBudget,
+  ): Promise<AddressedMinions> {
     const { includes, showsPillar } = reach;
     // What nobody knows matches nothing.
     const shownOf = (id: string): MinionFacts => ({
@@ -195,31 +209,75 @@ export class TargetResolver {
     const { acceptedIds, resourcesOf } = this.#options;
     const sources = { factsOf: shownOf, ...(resourcesOf === undefined ? {} : { resourcesOf }) };
     const own = acceptedIds().filter(includes);
-    const minions = own.filter((id) => compiled.test(new LazyCandidate(id, sources)) === 'yes');
+    const minions: string[] = [];
+    for (const id of own) {
+      if (budget.isSliceOver) await budget.giveWay();
+      if (compiled.test(new LazyCandidate(id, sources)) === 'yes') minions.push(id);
+    }
     const missing = missingFrom(own, compiled);
     const isNarrowed = !reach.covers('*') && mayMeanOthers(compiled, request, reach);
     return { minions, missing, isNarrowed };
   }
 
   /**
-   * Whether a target gives this minion a right: see {@link CompiledTarget.isEntitled}. One that
-   * cannot be read gives none.
+   * Whether a stored target gives this minion a right: see {@link CompiledTarget.isEntitled}. One
+   * that cannot be read, or exceeds the budget of a stored target, gives none.
    */
-  entitles(request: TargetRequest, minionId: string): boolean {
-    return this.#tryToRead(request)?.isEntitled(this.#rightful(minionId)) === true;
+  entitles(request: TargetRequest, minionId: string, budget: WorkBudget): boolean {
+    return this.#evaluateStored(
+      request,
+      (target) => target.isEntitled(this.#rightful(minionId)),
+      budget,
+    );
   }
 
   /**
-   * Whether a target means this minion for certain, by its own word where it asks for grains. One
-   * that cannot be read does not.
+   * Whether a stored target means this minion for certain, by its own word where it asks for
+   * grains. One that cannot be read, or exceeds the budget of a stored target, does not.
    */
-  matches(request: TargetRequest, minionId: string): boolean {
-    return this.#tryToRead(request)?.test(this.#candidate(minionId)) === 'yes';
+  matches(request: TargetRequest, minionId: string, budget: WorkBudget): boolean {
+    return this.#evaluateStored(
+      request,
+      (target) => target.test(this.#candidate(minionId)) === 'yes',
+      budget,
+    );
+  }
+
+  /** Whether a target is small enough to be stored. One that cannot be read is: it means nobody. */
+  isStorable(request: TargetRequest, budget: WorkBudget): boolean {
+    const stored = new WorkBudget(storedWork);
+    try {
+      this.#tryToRead(request, stored);
+      return true;
+    } catch (error) {
+      if (error instanceof WorkLimitExceeded) return false;
+      throw error;
+    } finally {
+      budget.addToSlice(stored.steps);
+    }
+  }
+
+  /** A stored target has a budget of its own: its owner does not exhaust that of the reader. */
+  #evaluateStored(
+    request: TargetRequest,
+    evaluate: (target: CompiledTarget) => boolean,
+    budget: WorkBudget,
+  ): boolean {
+    const stored = new WorkBudget(storedWork);
+    try {
+      const compiled = this.#tryToRead(request, stored);
+      return compiled !== undefined && evaluate(compiled);
+    } catch (error) {
+      if (error instanceof WorkLimitExceeded) return false;
+      throw error;
+    } finally {
+      budget.addToSlice(stored.steps);
+    }
   }
 
   /** Whether a target entitles all of these, and their keys are accepted; see {@link entitles}. */
   entitlesAll(request: TargetRequest, minions: readonly string[]): boolean {
-    const compiled = this.#tryToRead(request);
+    const compiled = this.#tryToRead(request, new WorkBudget(userWork));
     const { isAccepted } = this.#options;
     return minions.every(
       (id) => isAccepted(id) && compiled?.isEntitled(this.#rightful(id)) === true,
@@ -240,10 +298,10 @@ export class TargetResolver {
     };
   }
 
-  #tryToRead(request: TargetRequest): CompiledTarget | undefined {
+  #tryToRead(request: TargetRequest, meter: WorkBudget): CompiledTarget | undefined {
     try {
       const target = parseTarget(request, this.#nodegroups);
-      return readTarget(() => compileTarget(target, compileLinearPattern));
+      return readTarget(() => compileTarget(target, compileLinearPattern, { meter }));
     } catch (error) {
       if (error instanceof MasterError) return undefined;
       throw error;
@@ -270,11 +328,13 @@ export class TargetResolver {
   async #match(request: TargetRequest): Promise<Matched> {
     const target = parseTarget(request, this.#nodegroups);
     const accepted = this.#options.acceptedIds();
-    const compiled = await this.#compile(target, accepted);
+    const budget = new WorkBudget(userWork);
+    const compiled = await this.#compile(target, accepted, budget);
     const sure: string[] = [];
     const unknown: string[] = [];
     const resources = new Map<string, ReadonlySet<string>>();
     for (const id of accepted) {
+      if (budget.isSliceOver) await budget.giveWay();
       const candidate = this.#candidate(id);
       const meant = compiled.resourcesMeant(candidate);
       if (meant.size > 0) resources.set(id, meant);
@@ -291,11 +351,17 @@ export class TargetResolver {
     return !this.#options.isDataCached || compiled.isPossible(candidate);
   }
 
-  async #compile(target: TargetExpression, accepted: readonly string[]): Promise<CompiledTarget> {
+  async #compile(
+    target: TargetExpression,
+    accepted: readonly string[],
+    budget: WorkBudget,
+  ): Promise<CompiledTarget> {
     const slow = new SlowPatterns();
-    const compiled = readTarget(() => compileTarget(target, slow.compile));
+    const steps = compileTargetInSteps(target, slow.compile, { meter: budget });
+    const compiled = await inSlices(steps, budget);
     if (!slow.isNeeded) return compiled;
     for (const id of accepted) {
+      if (budget.isSliceOver) await budget.giveWay();
       // All conditions, because the answer of one decides whether another is asked.
       for (const term of compiled.terms) term.test(this.#candidate(id));
     }
@@ -365,12 +431,24 @@ function refuseTerm(
   );
 }
 
-function readTarget(compile: () => CompiledTarget): CompiledTarget {
+function readTarget<T>(compile: () => T): T {
   try {
     return compile();
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     throw badTarget(`the target cannot be read: ${error.message}`, { cause: error });
+  }
+}
+
+/** Compiles in slices. @throws MasterError ERR_BAD_TGT; WorkLimitExceeded */
+async function inSlices(
+  steps: Generator<undefined, CompiledTarget, void>,
+  budget: WorkBudget,
+): Promise<CompiledTarget> {
+  for (;;) {
+    const { done, value } = readTarget(() => steps.next());
+    if (done === true) return value;
+    if (budget.isSliceOver) await budget.giveWay();
   }
 }
 

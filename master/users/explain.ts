@@ -11,17 +11,21 @@ export interface ExplainDeps {
 }
 
 /** @throws MasterError ERR_BAD_TGT */
-export function explainRequest(
+export async function explainRequest(
   { policy, targets }: ExplainDeps,
   request: ExplainRequest,
-): Explanation {
+): Promise<Explanation> {
   const { subject, action, resource: text, target } = request;
   /** Those that it would go to; where that is nobody, those whom it lacks. */
-  const meant = (calls: readonly Call[]): { readonly minions?: readonly string[] } => {
+  const meant = async (
+    calls: readonly Call[],
+  ): Promise<{ readonly minions?: readonly string[] }> => {
     if (target === undefined || (action !== 'publish' && action !== 'command')) return {};
     const reach = reachOf({ subject, action, calls }, policy());
-    const { minions: own } = targets.resolveWithin(target, reach);
-    return { minions: own.length > 0 ? own : targets.resolveWithin(target, everyone).minions };
+    const { minions: own } = await targets.resolveWithin(target, reach);
+    if (own.length > 0) return { minions: own };
+    const { minions } = await targets.resolveWithin(target, everyone);
+    return { minions };
   };
   switch (action) {
     case 'signal': {
@@ -31,11 +35,11 @@ export function explainRequest(
     }
     case 'publish': {
       const calls = text.split(',').map((fun) => toCall(fun, request));
-      return explain({ subject, action, resource: { calls, ...meant(calls) } }, policy());
+      return explain({ subject, action, resource: { calls, ...(await meant(calls)) } }, policy());
     }
     case 'command': {
       const call = toCall(text, request);
-      return explain({ subject, action, resource: { call, ...meant([call]) } }, policy());
+      return explain({ subject, action, resource: { call, ...(await meant([call])) } }, policy());
     }
     case 'mine': {
       const owner = request.owner === undefined ? {} : { owner: request.owner };

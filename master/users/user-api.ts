@@ -21,14 +21,14 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
   /** Judged before the first thing is done; ends with the token. */
   async function* judged<R, T>(
     run: (request: R, signal?: AbortSignal) => AsyncIterable<T>,
-    judge: (session: UserSession, request: R) => R,
+    judge: (session: UserSession, request: R) => R | Promise<R>,
     request: R,
     signal?: AbortSignal,
   ): AsyncGenerator<T, void, void> {
     const session = await open();
     const end = linkSignals(session.ended, signal);
     try {
-      const permitted = judge(session, request);
+      const permitted = await judge(session, request);
       yield* run(permitted, end.signal);
       if (session.ended.aborted)
         throw new AuthenticationError('ERR_EAUTH_TOKEN', 'the token has ended');
@@ -48,9 +48,14 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
       session.stop();
     };
     const isReadable = readableBy(session, parts.ownJobs);
-    // Before anybody reads: what happens from now on is in it.
-    const events = parts.events.batches(request, end);
-    return only(events, (event) => !end.aborted && isReadable(event), stop);
+    try {
+      // Before anybody reads: what happens from now on is in it.
+      const events = parts.events.batches(request, end);
+      return only(events, (event) => !end.aborted && isReadable(event), stop);
+    } catch (error) {
+      stop();
+      throw error;
+    }
   }
   async function once<T>(work: (session: UserSession) => Promise<T>): Promise<T> {
     const session = await open();
@@ -67,7 +72,7 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
   return {
     jobs: {
       publish: (request) =>
-        once((session) => parts.jobs.publish(gate.judgeOneJob(session, request))),
+        once(async (session) => parts.jobs.publish(await gate.judgeOneJob(session, request))),
       run: (request, signal) =>
         judged(parts.jobs.run, (session, it) => gate.judgeOneJob(session, it), request, signal),
       batch: (request, signal) =>

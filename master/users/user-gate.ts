@@ -47,9 +47,12 @@ export class UserGate {
    * The job as it may be published: to those that the target means of the minions that the rules
    * name for it, by name. A target that means none of them is refused as one who may do nothing is.
    * Only who may do everything keeps the target as it was written, and fields beyond the job's own.
-   * @throws AuthorizationError, MasterError ERR_ARGS, ERR_BAD_TGT
+   * @throws AuthorizationError, MasterError ERR_ARGS, ERR_BAD_TGT; WorkLimitExceeded
    */
-  judgeJob<R extends PublishRequest & JobOrigin>({ subject, policy }: UserSession, request: R): R {
+  async judgeJob<R extends PublishRequest & JobOrigin>(
+    { subject, policy }: UserSession,
+    request: R,
+  ): Promise<R> {
     const { targets } = this.#parts;
     const { requestedBy: _, ...asked } = request;
     if (isUnlimited(subject, policy)) {
@@ -60,7 +63,7 @@ export class UserGate {
     const reach = reachOf({ subject, action: 'publish', calls }, policy);
     const { minions, ...leftOut } = reach.isEmpty
       ? noMinions
-      : targets.resolveWithin(request, reach);
+      : await targets.resolveWithin(request, reach);
     const question = { subject, action: 'publish', resource: { calls, minions } } as const;
     const rule = this.#judge(question, policy, request);
     requireInert(request);
@@ -87,8 +90,11 @@ export class UserGate {
   }
 
   /** The same, of a job that has one jid, which is noted as this user's. */
-  judgeOneJob<R extends PublishRequest & JobOrigin>(session: UserSession, request: R): R {
-    const permitted = this.judgeJob(session, request);
+  async judgeOneJob<R extends PublishRequest & JobOrigin>(
+    session: UserSession,
+    request: R,
+  ): Promise<R> {
+    const permitted = await this.judgeJob(session, request);
     const jid = this.#parts.ownJobs.begin(session.subject, permitted.jid);
     return { ...permitted, jid };
   }

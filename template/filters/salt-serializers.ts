@@ -36,6 +36,9 @@ function source(value: Value): Value {
   return isPyObject(value) && value.typeName === 'TemplateModule' ? str(value) : value;
 }
 
+/** Steps of a rendering that one character of YAML takes. */
+const stepsOfYaml = 5;
+
 function readYaml(value: Value, { meter }: FilterContext): Value {
   // libyaml does not accept subclasses of text.
   if (value instanceof Markup) throw typeError('a string or stream input is required');
@@ -47,7 +50,7 @@ function readYaml(value: Value, { meter }: FilterContext): Value {
       `Unable to load yaml from ${typeName(value)}`,
     );
   }
-  meter.step(1 + text.length / 10);
+  meter.step(1 + text.length * stepsOfYaml);
   try {
     return decodeBytes(loadYaml(text, { name: 'yaml' }));
   } catch (cause) {
