@@ -509,7 +509,7 @@ test('salt/* is narrowed to what needs a rule there', (t) => {
   }
 });
 
-test('what covers tags of the master too is granted with a note', (t) => {
+test('a rule that also covers tags of the master is granted with a note', (t) => {
   t.is(planOf('*/ret/*').narrowed.length, 1);
   t.is(planOf('myco/*').narrowed.length, 0);
 });

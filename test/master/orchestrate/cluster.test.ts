@@ -135,7 +135,7 @@ test('an orchestration goes on at another member when its own leaves, and does n
   t.is(told.filter(({ tag }) => tag.endsWith('/ret')).length, 1);
 });
 
-test('what a member began that has no job ends as interrupted, and the rest goes on', async (t) => {
+test('a step without a job ends as interrupted after its member is gone, and the rest continues', async (t) => {
   const { masters, asked, answer } = await start(t);
   const { a, b } = masters;
   const started = [];
@@ -151,7 +151,7 @@ test('what a member began that has no job ends as interrupted, and the rest goes
   t.deepEqual(asked, ['held']);
 });
 
-test('what is waited for is heard, whichever member is gone by then', async (t) => {
+test('an awaited result arrives, whichever member is gone by then', async (t) => {
   const { masters } = await start(t);
   const { a, b } = masters;
   const call = { fun: 'state.orchestrate', arg: ['wait'] };
@@ -208,7 +208,7 @@ const settled = {
   endedAt: 2,
 };
 
-test('who has lost an orchestration to another member begins nothing more of it', async (t) => {
+test('a member that has lost an orchestration to another begins no more steps', async (t) => {
   const cluster = new TestCluster(t);
   await cluster.found();
   const [a, b] = [await cluster.open('a'), await cluster.open('b')];

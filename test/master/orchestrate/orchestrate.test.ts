@@ -68,7 +68,7 @@ function statesOf(value: WireValue): Record<string, WireMap> {
 
 const nop = 'one: test.nop\n';
 
-test('what is not below file_roots is no SLS, whatever it is called', async (t) => {
+test('a file outside file_roots is not an SLS, whatever its name', async (t) => {
   const { orchestrate } = await start(t, { 'srv/site.sls': nop, 'other.sls': nop });
   t.true((await orchestrate('site')).success);
   for (const mods of ['../other', '..other', '.../other', '/../other', 'srv/../../other']) {
@@ -194,7 +194,7 @@ test('an orchestration ends with its master', async (t) => {
   t.regex(String((await running).value), /the master is closing/);
 });
 
-test('what an orchestration begins is told and audited as that of its caller', async (t) => {
+test('calls of an orchestration are reported and audited as those of its caller', async (t) => {
   const fleet = await startFleet(t, {
     ids: ['m1'],
     config: withFiles(t, {
@@ -313,7 +313,7 @@ one fails:
   t.like(states['one fails'], { result: false, comment: 'Runner fails failed.' });
 });
 
-test('what needs a command, and what no state takes, fails that state alone', async (t) => {
+test('a state without its command, or with an unknown argument, fails alone', async (t) => {
   const { orchestrate } = await start(t, {
     'srv/site.sls': `
 command:

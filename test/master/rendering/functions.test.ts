@@ -146,14 +146,14 @@ const refused: readonly (readonly [expression: string, reason: RegExp])[] = [
   ["salt['pillar.keys']('a')", /Pillar key not found: a/],
 ];
 
-test('what would reach beyond the master is refused by name, with what to do instead', async (t) => {
+test('a function that reaches beyond the master is refused by name, with an alternative', async (t) => {
   const { evaluate } = await start(t);
   for (const [expression, reason] of refused) {
     t.regex(String(await evaluate(expression)), reason, expression);
   }
 });
 
-test('what runners return gives no right', async (t) => {
+test('the results of runners give no rights', async (t) => {
   const { master, evaluate } = await start(t);
   const explained = async (expression: string): Promise<boolean> => {
     await evaluate(expression);

@@ -190,7 +190,7 @@ test('wheel functions are told under their own tags', async (t) => {
   for (const { data } of events) t.like(data, { fun: 'wheel.key.list_all', user: 'saltbridge' });
 });
 
-test('what was started and not waited for is kept as a job', async (t) => {
+test('a runner that was started and not awaited is stored as a job', async (t) => {
   const { master } = await startVectorMaster(t);
   const events = await master.events.subscribe({ match: 'salt/run/*/ret' });
   const { jid, tag } = await master.runners.start({ fun: 'saltutil.sync_modules' });
@@ -287,7 +287,7 @@ async function serve(t: ExecutionContext): Promise<Served> {
   return { master, root };
 }
 
-test('what is served is told by environment and by backend', async (t) => {
+test('served files are listed by environment and by backend', async (t) => {
   const { master } = await serve(t);
   t.deepEqual(await runFileserver(master, 'fileserver.envs'), ['base', 'dev']);
   t.deepEqual(await runFileserver(master, 'fileserver.envs', { backend: 'memory' }), ['base']);
@@ -560,7 +560,7 @@ test('a map acts on the folder that it names, also where the id has a key in ano
   t.is((await master.keys.list()).find(({ id }) => id === 'web2')?.publicKey, other);
 });
 
-test('of two keys of one id a map deletes or rejects the one that it names', async (t) => {
+test('a map deletes or rejects the one that it names of two keys of one id', async (t) => {
   const other = pem('other_minion').publicPem;
   const denied = ['web1', 'web2'].map((id) => ({
     directory: 'minions_denied' as const,

@@ -308,7 +308,7 @@ test('file_roots.write writes below a root and nowhere else', async (t) => {
   t.regex(String(await write('x', { index: 1 })), /Specified index 1 in environment base/);
 });
 
-test('what is not served says what to use instead', async (t) => {
+test('an unsupported runner names its alternative', async (t) => {
   const { master } = await startVectorMaster(t);
   for (const [fun, instead] of [
     ['manage.safe_accept', /saltbridge key accept ID --fingerprint/],
