@@ -97,12 +97,12 @@ function encodeText(value: Value): Value {
   );
 }
 
-/** Salt's filters `json_encode_list` and `json_decode_list`, which are the same function. */
+/** Implements Salt's `json_encode_list` and `json_decode_list`, which are the same function. */
 function encodeList(value: Value, context: FilterContext): Value {
   return [...iterateItems(value, context)].map(encodeText);
 }
 
-/** Salt's filters `json_encode_dict` and `json_decode_dict`, which are the same function. */
+/** Implements Salt's `json_encode_dict` and `json_decode_dict`, which are the same function. */
 function encodeDict(value: Value): Value {
   if (value instanceof Dict) return encodeText(value);
   const problem = `'${typeName(value)}' object has no attribute 'items'`;
