@@ -437,7 +437,7 @@ test('create prints the ticket alone where that is asked for, and everything as 
   t.deepEqual(JSON.parse((await runCli([...argv, '--json'], options)).stdout), made);
 });
 
-test('whoever waits is told each state, and fails with the enrolment', async (t) => {
+test('enroll --wait prints each state, and fails if the enrolment fails', async (t) => {
   const failed: Enrolment = { ...enrolment, state: 'failed', reason: 'no \u001b[2Jservice' };
   const { options } = fakeEnrolmentBridge(null, [enrolment, failed]);
   const { code, stderr } = await runCli(['enroll', 'wait', enrolment.number], options);
@@ -456,7 +456,7 @@ test('enrolments are listed and shown', async (t) => {
   );
 });
 
-test('what is imported comes from a file or standard input, with one project for all', async (t) => {
+test('enroll import reads a file or standard input, with one default project', async (t) => {
   const { calls, options } = fakeEnrolmentBridge([enrolment]);
   const input = JSON.stringify([
     { id: 'a', fingerprint: 'ff' },

@@ -145,7 +145,7 @@ test('a key over HTTP is the same run; another request under it is a conflict', 
   t.is((await ask({ method: 'POST', path, headers, body: other })).status, 409);
 });
 
-test('who follows as many runs as may be is told before anything is published', async (t) => {
+test('a caller beyond the limit of followed runs is refused before anything is published', async (t) => {
   const { ask, login, master, port } = await startBridgeApi(t, {
     options: { streamsPerToken: 1 },
     functions: {
@@ -208,7 +208,7 @@ test('a caller sees of the catalog what a rule permits it, and not for which min
 
 // A flood of tokens that are none costs only the address that it comes from.
 
-test('who shows too many tokens that are refused waits, and nobody else does', async (t) => {
+test('a client that sends too many bad tokens waits, and no other client does', async (t) => {
   const clock = { now: 0 };
   let asked = 0;
   const app = fastify();

@@ -301,7 +301,7 @@ test('no text of metadata is an id, a key or a requisite of a state', (t) => {
   t.deepEqual(Object.keys(states), ['saltbridge-0001']);
 });
 
-test('what Salt would call is refused, and written where it is the content of a file', (t) => {
+test('a value that Salt would call is refused, and encoded where it is the content of a file', (t) => {
   const slot = '__slot__:salt:cmd.run(id)';
   const [, decode] = statesOf(config({ files: { '/a': { content: slot } } }));
   t.is(decode?.fun, 'file.decode');

@@ -132,7 +132,7 @@ test('only the machine with a given pair gets a private key', (t) => {
   }
 });
 
-test('what the service passes already stays as it is, of whatever kind', (t) => {
+test('existing user data of the service stays as it is, in each format', (t) => {
   const config = '#cloud-config\nhostname: web-1\n';
   const script = '#!/bin/sh\necho grüß gott\n';
   const message = renderMultipart([

@@ -188,7 +188,7 @@ test('a writer that says what it needs first is no part of a ring', (t) => {
   t.deepEqual(roles.a?.writes, { x: { needs: [] } });
 });
 
-test('what the template says otherwise stays as it was written', (t) => {
+test('other parts of the template stay as they were written', (t) => {
   const text = `# A comment.
 heat_template_version: 2018-08-31
 parameters:
@@ -230,7 +230,7 @@ resources:
   t.deepEqual(machines[1], { resource: 'other', role: 'app' });
 });
 
-test('what is no template, or has no role, is refused', (t) => {
+test('a file that is not a template, or has no role, is refused', (t) => {
   const unusable: readonly (readonly [string, RegExp])[] = [
     ['', /heat_template_version/],
     ['heat_template_version: 2013-05-23\nresources: {}', /2015-10-15 or later/],

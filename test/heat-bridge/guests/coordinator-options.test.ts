@@ -84,7 +84,7 @@ test('a frame of ZooKeeper that is too long ends the connection', async (t) => {
   await t.throwsAsync(open([], 50), { message: /no answer in 50 ms/ });
 });
 
-test('what is no etcd is away, and the next server is asked', async (t) => {
+test('a server that does not answer as etcd is skipped for the next one', async (t) => {
   const found = JSON.stringify({ kvs: [{ key: 'L3AvcyFr', value: 'eA==', version: '1' }] });
   const http = (status: string, body: string): string =>
     `HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-length: ${body.length}\r\n\r\n${body}`;

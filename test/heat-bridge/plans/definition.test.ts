@@ -342,7 +342,7 @@ test('whenever its master ends, the next one comes to the same end, in the same 
   t.pass();
 });
 
-test('what was under way when its master ended is taken back too, also where the plan is over meanwhile', async (t) => {
+test('steps under way when the master ended are undone too, even if the plan has ended since', async (t) => {
   const cancel = new AbortController();
   cancel.abort();
   await fc.assert(
