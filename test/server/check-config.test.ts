@@ -173,7 +173,7 @@ const wrong: readonly (readonly [what: string, master: string, ...messages: stri
   [
     'a tenant without a directory',
     'saltbridge:\n  tenants:\n    blue: tenants/blue\n',
-    'DIR/master:3: saltbridge:tenants:blue: DIR/tenants/blue: there is no such directory, expected one with a file named master',
+    'DIR/master:3: saltbridge:tenants:blue: DIR/tenants/blue: directory not found; expected a directory with a file named master',
   ],
   [
     'an audit option that does not exist',
@@ -710,7 +710,7 @@ test('a directory that is not there is refused', async (t) => {
     [
       [
         'ERR_CONFIG_READ',
-        `${directory}: there is no such directory, expected one with a file named master`,
+        `${directory}: directory not found; expected a directory with a file named master`,
       ],
     ],
   );
@@ -728,7 +728,7 @@ test('directories of file_roots that are not there are warnings, patterns are no
     [
       [
         'missing-directory',
-        'DIR/master:2: file_roots:base: /nonexistent/salt is no directory; nothing is served from it',
+        'DIR/master:2: file_roots:base: /nonexistent/salt is not a directory; no file is served from it',
       ],
     ],
   );

@@ -65,7 +65,7 @@ function snapshot(directory: string): string[] {
 test('expressions that permit less than in Salt are told with their line', async (t) => {
   const report = await check(site(t, { 'etc/master': "peer:\n  '.*':\n    - test.ping\n" }));
   const [option, narrowed] = report.findings.filter(({ name }) => name.startsWith('peer'));
-  t.like(option, { outcome: 'honoured', meaning: 'The option is served.' });
+  t.like(option, { outcome: 'honoured', meaning: 'The option is supported.' });
   t.is(narrowed?.outcome, 'honoured');
   t.regex(narrowed?.meaning ?? '', /^It permits less than in Salt\. peer: test\.ping must mean/);
   t.is(narrowed?.line, (option?.line ?? 0) + 1);
@@ -417,7 +417,7 @@ test('a reactor file that is not there is told, and so is what is not derivable'
   const etc = configDirectory(t, { master: main });
   const { findings, reactions } = await checkMigration(etc);
   t.deepEqual(reactions.underivable, [
-    { reference: '/nonexistent/a.sls', file: '', reason: 'there is no such file' },
+    { reference: '/nonexistent/a.sls', file: '', reason: 'the file does not exist' },
   ]);
   const found = findings.find(({ name }) => name === '/nonexistent/a.sls');
   t.like(found, { outcome: 'refused', file: path.join(etc, 'master'), line: 1 });
