@@ -59,7 +59,7 @@ test('config check of a directory that is not there ends with 78', async (t) => 
   const directory = path.join(temporaryDirectory(t), 'none');
   const { code, stdout } = await runCli(['config', 'check', directory]);
   t.is(code, 78);
-  t.regex(stdout, /^error: .*none: there is no such directory/);
+  t.regex(stdout, /^error: .*none: directory not found/);
 });
 
 test('every command refuses a -c that names no directory', async (t) => {
@@ -69,7 +69,7 @@ test('every command refuses a -c that names no directory', async (t) => {
     t.is(code, 78, command.join(' '));
     t.is(
       stderr,
-      `saltbridge: ${directory}: -c names no directory, expected one with a file named master\n`,
+      `saltbridge: ${directory}: -c: directory not found; expected a directory with a file named master\n`,
     );
   }
 });
