@@ -48,8 +48,7 @@ export function createHostGuard({
     if (addresses?.has(socket.remoteAddress ?? '') === false) {
       throw new SaltApiError('ERR_HTTP_ADDRESS', 'client address not listed in authorized_ips');
     }
-    if (!isNamed(headers.host))
-      throw new SaltApiError('ERR_HTTP_HOST', 'host name not listed in hosts');
+    if (!isNamed(headers.host)) throw new SaltApiError('ERR_HTTP_HOST', 'host not listed in hosts');
   };
 }
 
