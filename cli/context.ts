@@ -36,7 +36,7 @@ export async function readFileOrStandardInput(
  * Reads the file of an argument.
  * @throws CommandError ERR_ARGS if it cannot be read
  */
-export async function readTextFile(file: string): Promise<string> {
+async function readTextFile(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8');
   } catch (cause) {

@@ -92,7 +92,7 @@ function knownNames(): string[] {
 }
 
 /** Returns a warning for each option that has no effect. */
-export function warnOfUnserved(settings: Settings): ConfigWarning[] {
+function warnOfUnserved(settings: Settings): ConfigWarning[] {
   return [...settings].flatMap(([name, setting]) => {
     if (servedNames.has(name) || ofOtherPrograms.test(name)) return [];
     const ofProfile = warnOfSdbProfile(name, setting);
@@ -133,7 +133,7 @@ function warnOfValues(
 }
 
 /** Returns a warning if `cp.push` accepts a file that is larger than the space of its minion. */
-export function warnOfPushedFiles(
+function warnOfPushedFiles(
   { acl, confFile, fileRecv, fileRecvMaxSize, limits }: MasterConfig,
   settings: Settings,
 ): ConfigWarning[] {

@@ -169,6 +169,7 @@ export {
   type RunDeps,
   readBatchSize,
   readBounded,
+  requireInertArguments,
   returnerOf,
   returnRow,
   runJob,

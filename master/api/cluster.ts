@@ -42,7 +42,7 @@ export interface ClusterStatus {
 }
 
 /** A ticket with which one master joins the cluster. */
-export interface ClusterTicket {
+interface ClusterTicket {
   readonly ticket: string;
   /** Milliseconds since 1970. */
   readonly expiresAt: number;

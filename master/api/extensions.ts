@@ -28,7 +28,7 @@ interface NamedCall {
 }
 
 /** A runner that minions call (`publish.runner`), with arguments as they were sent. */
-export interface MinionRunnerCall {
+interface MinionRunnerCall {
   /** Id of the minion, verified. */
   readonly minion: string;
   /** Protocol version of the request: below 3, all minions can decrypt the answer. */

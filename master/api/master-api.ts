@@ -90,7 +90,7 @@ export interface KeyInfo {
 }
 
 /** The master's own keys, by file name. */
-export interface LocalKeyInfo {
+interface LocalKeyInfo {
   readonly name: string;
   readonly fingerprint: string;
 }
@@ -163,7 +163,7 @@ interface NewKey {
 }
 
 /** A key pair for a minion, PEM. */
-export interface CreatedKey {
+interface CreatedKey {
   readonly privatePem: string;
   readonly publicPem: string;
 }
@@ -204,7 +204,7 @@ export interface JobReceipt {
 }
 
 /** Jobs: what minions are asked to do. */
-export interface JobsApi {
+interface JobsApi {
   /**
    * Publishes a job and waits for nobody; its returns are kept (see {@link JobsApi.show}).
    * @throws MasterError ERR_BAD_TGT, ERR_ARGS
@@ -359,7 +359,7 @@ export interface ReactionsApi {
 }
 
 /** Whose pillar is asked about. */
-export interface PillarQuestion {
+interface PillarQuestion {
   /** A minion's id; its grains are those that it last sent. */
   readonly minion: string;
   /** As if the minion asked with them. Default: neither. */
@@ -392,7 +392,7 @@ export interface PillarApi {
 }
 
 /** Functions that run on the master: runners, or wheel functions. */
-export interface FunctionsApi {
+interface FunctionsApi {
   /**
    * Runs one to its end. That it failed is a result, not an error.
    * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS; nothing was run then
@@ -498,7 +498,7 @@ interface UserEventsApi {
 }
 
 /** Log-ins of users, by what `external_auth` names. */
-export interface LoginsApi {
+interface LoginsApi {
   /**
    * Makes a token for whoever the credentials belong to.
    * @throws AuthenticationError ERR_EAUTH (not before a quarter of a second), ERR_EAUTH_LIMIT,

@@ -51,6 +51,3 @@ export interface ExtPillar {
    */
   provide(request: ExtPillarRequest): Promise<FactMap | undefined>;
 }
-
-/** How pillar from elsewhere is written. */
-export type PillarTextFormat = 'json' | 'yaml';

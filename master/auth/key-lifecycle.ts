@@ -18,7 +18,7 @@ import type { LastHeard, PublishKey, SessionKeys } from './session-keys.ts';
 import type { VersionPins } from './version-check.ts';
 
 /** The key that an id has. */
-export interface HeldKey {
+interface HeldKey {
   readonly state: 'accepted' | 'pending' | 'rejected';
   /** PEM text. */
   readonly publicKey: string;

@@ -44,7 +44,7 @@ export interface SignInOptions
 }
 
 /** A key that somebody shows under an id; nothing proves yet that it is his. */
-export interface OfferedKey {
+interface OfferedKey {
   readonly id: string;
   /** PEM text of an RSA key that could be accepted. */
   readonly publicKey: string;

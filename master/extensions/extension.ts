@@ -51,7 +51,7 @@ export interface MasterExtension {
 }
 
 /** The subject of a token, for as long as the token is valid. */
-export interface TokenHolder {
+interface TokenHolder {
   readonly subject: Subject;
   /** The subject's current policy. Evaluate it with {@link ExtensionHost.decide}. */
   readonly policy: Policy;

@@ -37,7 +37,7 @@ export interface PublishedJob {
 }
 
 /** A publication, for the other members of the cluster. */
-export interface ToldPublication {
+interface ToldPublication {
   readonly load: PublicationLoad;
   readonly serial: number;
   /** Transports may deliver it to the minions of the job alone. */

@@ -5,7 +5,7 @@ import type { JobCache } from './job-cache.ts';
 import type { Addressees, Publisher } from './publisher.ts';
 
 /** The parts of this master that jobs of other members of the cluster use. */
-export interface JobsOfMembersDeps {
+interface JobsOfMembersDeps {
   readonly cache: JobCache;
   readonly publisher: Publisher;
   readonly publishKey: PublishKey;

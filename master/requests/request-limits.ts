@@ -1,12 +1,10 @@
 /** What bounds requests of minions: rates, and what is remembered of those that were denied. */
 
-import type { Logger } from 'pino';
-import type { Decision } from '#acl';
-import { createBoundedMap, type Rate, Throttle, TokenBuckets } from '#runtime';
-import type { Denial } from '../api/index.ts';
+import { type Rate, Throttle, TokenBuckets } from '#runtime';
 import { type Auth, DropConnectionError, type VerifiedRequest } from '../auth/index.ts';
 import type { ModuleDeps } from '../context/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
+import { DenialLog } from './denial-log.ts';
 import { replayCheck } from './replay-cache.ts';
 
 /** What a request costs that moves nothing: some 0.2 ms, in which 16 KiB could be moved. */
@@ -81,47 +79,5 @@ export function createRequestLimits({ config, context, auth }: RequestLimitDeps)
   };
 }
 
-const burstMs = 60_000;
-const maxRemembered = 1_000;
-/** How often a minion may be noted for another tag: a flood of tags is no more than this in the log. */
-const notes: Rate = { perSecond: 1, burst: 20 };
-
-/**
- * Remembers the latest refused signals and logs each (minion, tag) once a burst: a minion that
- * repeats itself a thousand times a second costs one line a minute.
- */
-export class DenialLog {
-  readonly #log: Logger;
-  readonly #now: () => number;
-  readonly #rate: TokenBuckets;
-  readonly #denials = createBoundedMap<string, Denial>(maxRemembered);
-
-  constructor(log: Logger, now: () => number) {
-    this.#log = log;
-    this.#now = now;
-    this.#rate = new TokenBuckets(notes, now);
-  }
-
-  /** @returns whether it is the first of a burst, and was logged */
-  note(minion: string, tag: string, { rule, reason }: Decision): boolean {
-    const now = this.#now();
-    const key = JSON.stringify([minion, tag]);
-    const known = this.#denials.get(key);
-    if (known !== undefined && now - known.firstAt < burstMs) {
-      this.#denials.set(key, { ...known, count: known.count + 1, lastAt: now });
-      return false;
-    }
-    if (!this.#rate.tryTake(minion)) return false;
-    this.#denials.set(key, { minion, tag, rule, reason, count: 1, firstAt: now, lastAt: now });
-    this.#log.info({ minion, tag, rule, reason }, 'signal denied');
-    return true;
-  }
-
-  /** The latest ones, oldest first. */
-  list(): Denial[] {
-    return [...this.#denials.rvalues()].filter((denial) => denial !== undefined);
-  }
-}
-
-/** How much minions may ask, and what they were denied. */
+/** Rates of minions' requests, and the signals that were denied. */
 export type RequestLimits = ReturnType<typeof createRequestLimits>;

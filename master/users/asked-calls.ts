@@ -3,7 +3,7 @@
 import type { Call } from '#acl';
 import { isKeywordText, pythonStr, type WireValue } from '#minion-protocol';
 import { MasterError } from '../api/index.ts';
-import { separateKeywords } from '../jobs/index.ts';
+import { type BoundFunction, separateKeywords } from '../jobs/index.ts';
 
 /** Functions with their arguments, as requests have them. */
 export interface AskedCalls {
@@ -16,36 +16,45 @@ export interface AskedCalls {
  * The functions of a request, each with its own arguments.
  * @throws MasterError ERR_ARGS for what a minion would take for something else than rules do
  */
-export function toCalls({ fun, arg = [], kwarg = {} }: AskedCalls): Call[] {
-  if (typeof fun === 'string') return [toCall(fun, arg, kwarg)];
+export function toBoundFunctions({ fun, arg = [], kwarg = {} }: AskedCalls): BoundFunction[] {
+  if (typeof fun === 'string') return [bind(fun, arg, kwarg)];
   const lists = arg.map((list) => (Array.isArray(list) ? list : [list]));
   if (lists.length !== fun.length) {
     throw new MasterError('ERR_ARGS', 'arg is not a list of arguments for each function');
   }
-  return fun.map((name, index) => toCall(name, lists[index] ?? [], kwarg));
+  return fun.map((name, index) => bind(name, lists[index] ?? [], kwarg));
 }
 
-function toCall(
+/** The same as rules see them. @throws MasterError ERR_ARGS */
+export function toCalls(asked: AskedCalls): Call[] {
+  return toBoundFunctions(asked).map(toCall);
+}
+
+function bind(
   fun: string,
   values: readonly WireValue[],
-  kwarg: Readonly<Record<string, WireValue>>,
-): Call {
-  const { arg: positional, kwarg: keywords } = separateKeywords(values, kwarg);
+  given: Readonly<Record<string, WireValue>>,
+): BoundFunction {
+  const { arg, kwarg } = separateKeywords(values, given);
   // A minion would make a keyword of it.
-  if (positional.some((value) => typeof value === 'string' && isKeywordText(value))) {
+  if (arg.some((value) => typeof value === 'string' && isKeywordText(value))) {
     throw new MasterError('ERR_ARGS', 'an argument looks like name=value; give it as a keyword');
   }
+  return { fun, arg, kwarg };
+}
+
+function toCall({ fun, arg, kwarg }: BoundFunction): Call {
   let args: readonly string[] | undefined;
   let kwargs: ReadonlyMap<string, string> | undefined;
   // Few rules look at them, and they may be long.
   return {
     fun,
     get args() {
-      args ??= positional.map(pythonStr);
+      args ??= arg.map(pythonStr);
       return args;
     },
     get kwargs() {
-      kwargs ??= new Map(Object.entries(keywords).map(([name, it]) => [name, pythonStr(it)]));
+      kwargs ??= new Map(Object.entries(kwarg).map(([name, it]) => [name, pythonStr(it)]));
       return kwargs;
     },
   };
