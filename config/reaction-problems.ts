@@ -5,14 +5,9 @@ import { ConfigError } from './config-error.ts';
 import type { MasterConfig } from './options.ts';
 import { rulesOf } from './policy-rules.ts';
 import type { CallValue, Reaction } from './reaction.ts';
-import {
-  neededValues,
-  originOf,
-  rateProblem,
-  schemaGuarantees,
-  targetedOf,
-  valuesOf,
-} from './reactions.ts';
+import { neededValues, schemaGuarantees } from './reaction-guarantees.ts';
+import { targetedOf, valuesOf } from './reaction-values.ts';
+import { originOf, rateProblem } from './reactions.ts';
 import { isSettings, placeWithin, type Settings } from './settings.ts';
 
 /** Returns the mistakes in well-formed reactions. */

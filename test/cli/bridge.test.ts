@@ -425,7 +425,7 @@ test('user-data to merge is unpacked, and refused where it is no text', async (t
     await writeFile(file, bytes);
     const { code, stderr } = await merge(file);
     t.is(code, 64);
-    t.regex(stderr, /cannot be merged: it is neither text in UTF-8 nor gzip/);
+    t.regex(stderr, /cannot be merged: expected UTF-8 text, or gzip/);
   }
   t.is(calls.length, 1);
 });

@@ -443,7 +443,7 @@ test('a key with nothing under it is told, and is a failure', async (t) => {
   const result = await runCli(['pillar', 'show', 'web1', 'a:b'], { master });
   t.is(result.stdout, '');
   t.is(result.code, 1);
-  t.regex(result.stderr, /nothing under this key/);
+  t.regex(result.stderr, /No value has this key/);
 });
 
 test('an explanation names files and lines, and what a minion could claim', async (t) => {
