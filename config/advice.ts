@@ -20,50 +20,6 @@ export interface AdviceGroup {
   readonly options: Readonly<Record<string, unknown>>;
 }
 
-// Modules of `ext_pillar` [salt/pillar/].
-
-const repositories =
-  'check the repository out with a timer or a hook, and add the directory to pillar_roots';
-const commands =
-  'the master runs no commands for pillar: let a timer write their output to one file per minion, for minion_files';
-const overHttp =
-  'minion_http requests pillar from a service, with {id} in the address and its host under hosts';
-const trees =
-  'write the data as files in pillar_roots, or let the tool write one file per minion, for minion_files';
-const services =
-  'use a program that fetches the data: one that serves it over HTTP for minion_http, one that writes files for minion_files, or a source of extPillar in a program that calls createMaster';
-const own =
-  'files in pillar_roots can read the grains, and match.compound supports nodegroups (N@name)';
-
-const advice: ReadonlyMap<string, string> = new Map([
-  ...rows(repositories, 'hg svn'),
-  ...rows(commands, 'cmd_json cmd_yaml cmd_yamlex'),
-  ...rows(overHttp, 'http_json http_yaml'),
-  ...rows(trees, 'csv file_tree hiera makostack pepa reclass saltclass stack varstack'),
-  ...rows(
-    services,
-    'cobbler confidant consul digicert django_orm ec2_pillar etcd foreman gpg libvirt mongo mysql',
-  ),
-  ...rows(
-    services,
-    'nacl netbox neutron pillar_ldap postgres puppet redis rethinkdb s3 sql_base sqlcipher sqlite3',
-  ),
-  ...rows(services, 'vault venafi virtkey vmware'),
-  ...rows(own, 'extra_minion_data_in_pillar nodegroups'),
-]);
-
-/**
- * Returns the alternative to one of Salt's `ext_pillar` modules, or `undefined` if Salt has no
- * module of this name.
- */
-export function extPillarAdvice(module: string): string | undefined {
-  return advice.get(module);
-}
-
-function rows(text: string, modules: string): [module: string, advice: string][] {
-  return modules.split(' ').map((module) => [module, text]);
-}
-
 /**
  * Options of Salt's minion that its master does not read. Files that serve both may contain them.
  */
@@ -184,8 +140,7 @@ export const minionOptions: readonly string[] = [
   'winrepo_cache_expire_min',
 ];
 
-// Options that this master does not need.
-
+/** Options that this master does not need. */
 export const notNeeded: readonly AdviceGroup[] = [
   // The program git does what Salt's Python libraries do.
   {
@@ -279,14 +234,13 @@ export const notNeeded: readonly AdviceGroup[] = [
   },
 ];
 
-// Options that are not served.
-
 const otherFiles =
   'files come from directories and from git: check the source out or mount it, and add the directory to file_roots, or use gitfs';
 
 const exportedEvents =
   'use saltbridge: event_export to send events, including returns, to a webhook, a file or NATS';
 
+/** Options that this master does not support. */
 export const notServed: readonly AdviceGroup[] = [
   // Files from elsewhere.
   {
@@ -593,8 +547,7 @@ export const notServed: readonly AdviceGroup[] = [
   },
 ];
 
-// Options that are not supported yet. When an option is implemented, remove it here.
-
+/** Options that are not supported yet. When an option is implemented, remove it here. */
 export const notYet: readonly AdviceGroup[] = [
   // Files for minions.
   {

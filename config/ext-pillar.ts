@@ -1,7 +1,6 @@
 /** Salt's option `ext_pillar`: sources of pillar besides the files. */
 
 import type { Static } from 'typebox';
-import { extPillarAdvice } from './advice.ts';
 import {
   ConfigError,
   type ConfigWarning,
@@ -9,6 +8,7 @@ import {
   placeOf,
   typeError,
 } from './config-error.ts';
+import { extPillarAdvice } from './ext-pillar-advice.ts';
 import { type GitRemote, gitPillarRemotes, remotesIn } from './git-options.ts';
 import {
   absolutePath,

@@ -14,7 +14,7 @@ import {
   servedTransports,
   valuesForMinions,
 } from '#config';
-import { extPillarAdvice } from '#config/advice.ts';
+import { extPillarAdvice } from '#config/ext-pillar-advice.ts';
 import { parseConfigFile } from '#config/read-files.ts';
 import { saltApiOptions } from '#salt-api';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
