@@ -317,7 +317,7 @@ test('a rate counts who acts, whichever roles they come with', (t) => {
   t.is(decide(command(nova), policy).effect, 'allow');
 });
 
-test('what is remembered of a subject is not taken for one with other roles', (t) => {
+test('a remembered decision is not reused for the same subject with other roles', (t) => {
   const policy = policyOf([rule({ role: 'trove-admin' })]);
   t.is(decide(command({ ...trove, roles: [] }), policy).effect, 'deny');
   t.is(decide(command(trove), policy).effect, 'allow');
@@ -328,9 +328,9 @@ test('an explanation names the project, and what a near rule lacks', (t) => {
   const policy = policyOf([rule({ project: 'databases', role: 'admin' })]);
   const { decision, nearest } = explain(command(trove), policy);
   t.regex(decision.reason, /project databases/);
-  t.deepEqual(nearest, [{ rule: 'databases', obstacles: ['it is about others'] }]);
+  t.deepEqual(nearest, [{ rule: 'databases', obstacles: ['it applies to other subjects'] }]);
   const allowed = explain(command({ ...trove, roles: ['admin'] }), policy).decision;
-  t.is(allowed.reason, 'project databases, role admin has command mysql.*');
+  t.is(allowed.reason, 'project databases, role admin is allowed command mysql.*');
 });
 
 test('rules about projects that do nothing are found', (t) => {
@@ -423,7 +423,7 @@ function may(...rules: PolicyRule[]): boolean {
 const base = { subject: { user: 'fred' }, action: 'publish' } as const;
 const all = allow('all', { ...base, resource: { fun: '*' } });
 
-test('who may publish everything everywhere is unlimited', (t) => {
+test('a subject that may publish everything everywhere is unlimited', (t) => {
   t.true(may(all));
   t.true(may(allow('all', { ...base, resource: { fun: { regex: '.*' } } })));
   t.true(may(allow('group', { ...base, subject: { group: 'ops' }, resource: { fun: '*' } })));
@@ -444,7 +444,7 @@ test('any condition on a rule, and any rule that denies, is a limit', (t) => {
   t.true(may(all, deny('no', { ...base, subject: { user: 'ann' }, resource: { fun: 'cmd.run' } })));
 });
 
-test('who may publish everything may not therefore call runners or wheel functions', (t) => {
+test('the right to publish everything does not include runners or wheel functions', (t) => {
   const may = (action: 'runner' | 'wheel', ...rules: PolicyRule[]): boolean =>
     isUnlimited(fred, policyOf(rules, { now: () => now }), action);
   const runners = allow('runners', { ...base, action: 'runner', resource: { fun: '*' } });
@@ -507,7 +507,7 @@ test('an explanation is the decision, and uses up nothing', (t) => {
   t.is(decide(question, policy).effect, 'allow');
   t.is(decide(question, policy).effect, 'deny');
   t.deepEqual(explain(question, policy).nearest, [
-    { rule: 'puppet', origin: puppet.origin, obstacles: ['its rate is used up'] },
+    { rule: 'puppet', origin: puppet.origin, obstacles: ['its rate limit is exhausted'] },
   ]);
 });
 
@@ -516,10 +516,10 @@ test('the rules that lack least are named, with what they lack', (t) => {
   const nearest = (question: Question): unknown =>
     explain(question, policy).nearest.map(({ rule, obstacles }) => [rule, ...obstacles]);
   t.deepEqual(nearest(signalQuestion('jenkins-1', 'infra/puppet/requested', {})), [
-    ['puppet', 'its data do not fit the schema'],
+    ['puppet', 'its data does not match the schema'],
   ]);
   t.deepEqual(nearest(signalQuestion('db1', 'infra/puppet/requested', { env: 1 })), [
-    ['puppet', 'it is about others'],
+    ['puppet', 'it applies to other subjects'],
   ]);
   t.deepEqual(nearest(signalQuestion('web1', 'my/')), []);
 });

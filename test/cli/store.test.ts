@@ -72,7 +72,7 @@ test('a backup replaces no file', async (t) => {
   writeFileSync(file, 'mine');
   const { code, stderr } = await runCli(['store', 'backup', '-c', configDir, file]);
   t.is(code, 69);
-  t.regex(stderr, /is there already/);
+  t.regex(stderr, /already exists/);
 });
 
 test('a store is not restored over a running master, and is over a stopped one', async (t) => {
@@ -145,7 +145,7 @@ test('a damaged backup is told and not restored', async (t) => {
   ]) {
     const { code, stderr } = await runCli(['store', ...command]);
     t.is(code, 69);
-    t.regex(stderr, /is no whole backup/);
+    t.regex(stderr, /is not a complete backup/);
   }
 });
 
@@ -159,7 +159,7 @@ test('the store is checked and shown beside the running master', async (t) => {
   t.regex(info.stdout, /^layout +2$/m);
 });
 
-test('where no master has run there is no store to look at', async (t) => {
+test('the store commands find no store where no master has run', async (t) => {
   const { configDir, root } = makePlace(t);
   for (const name of ['check', 'info']) {
     const { code, stderr } = await runCli(['store', name, '-c', configDir]);

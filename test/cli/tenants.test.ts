@@ -89,7 +89,7 @@ test('one process serves every tenant on a socket of its own, and its log names 
   }
 });
 
-test('where one tenant cannot start none does, and the others have let go of everything', async (t) => {
+test('if one tenant cannot start, none starts, and the others release everything', async (t) => {
   const { directory, configure, start } = await makeHome(t);
   configure('blue', 'pki_dir: pki\n');
   mkdirSync(path.join(directory, 'blue/pki'), { recursive: true });
@@ -138,7 +138,7 @@ test('two tenants with one port end the start with both names', async (t) => {
   t.is(code, 78);
   t.regex(
     Buffer.concat(said).toString(),
-    /publish_port of red .* and publish_port of blue .* meet/,
+    /publish_port of red .* and publish_port of blue .* overlap/,
   );
 });
 

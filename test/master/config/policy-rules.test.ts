@@ -139,7 +139,7 @@ const expression = fc.letrec<{ whole: string; sequence: string; atom: string }>(
   whole: fc.array(tie('sequence'), { minLength: 1, maxLength: 3 }).map((list) => list.join('|')),
 })).whole;
 
-test('what is not warned of means the same by its beginning and as a whole', (t) => {
+test('an expression without a warning matches the same by its prefix and as a whole', (t) => {
   const texts = fc.array(fc.constantFrom('a', 'b', '.', '$', '|'), { maxLength: 5 });
   fc.assert(
     fc.property(expression, fc.array(texts, { minLength: 20, maxLength: 20 }), (pattern, all) => {
@@ -173,7 +173,7 @@ test('a start warns once for each id, with its line and what would be wider', as
   const end = '; otherwise append $';
   t.deepEqual(
     warnings
-      .filter(({ message }) => !message.includes('grains permit nothing'))
+      .filter(({ message }) => !message.includes('grains alone grant nothing'))
       .map(({ kind, message }) => [kind, message]),
     [
       ['narrowed', `${file}:2: peer: test.ping ${meaning} test.ping.*${end}`],
@@ -220,7 +220,7 @@ test('a start warns of rights that go by grains alone', async (t) => {
   });
   const file = path.join(directory, 'master');
   const reason =
-    'grains permit nothing by themselves, because a minion can claim any; ' +
+    'grains alone grant nothing, because a minion can claim any grain; ' +
     'name minions by id, nodegroup or pillar, or add such a condition with "and"';
   const expected = [
     `${file}:2: peer: .*: G@role:db: ${reason}`,
@@ -233,7 +233,7 @@ test('a start warns of rights that go by grains alone', async (t) => {
     await loadMasterConfig(directory),
     await checkMasterConfig(directory),
   ]) {
-    const found = warnings.filter(({ message }) => message.includes('grains permit nothing'));
+    const found = warnings.filter(({ message }) => message.includes('grains alone grant nothing'));
     t.deepEqual(
       found.map(({ kind, message }) => [kind, message]),
       expected.map((message) => ['narrowed', message]),
@@ -381,7 +381,7 @@ test("a real site's 200 lines load with warnings only, each at its line", async 
     t.true((actions.get(action) ?? 0) > 3, action);
 });
 
-test('what is wider than it seems in them is told where it stands', async (t) => {
+test('expressions wider than they seem are reported with their line', async (t) => {
   const lines = readFileSync(path.join(site, 'master'), 'utf8').split('\n');
   const { warnings } = await loadMasterConfig(site);
   const told = warnings
