@@ -1,6 +1,8 @@
 import type { MasterConfig } from '#config';
 
-/** What the configuration says of commands named as Salt's; their options win over it. */
+/**
+ * Options of the configuration for commands named as Salt's. Command-line options take precedence.
+ */
 export type CommandDefaults = Pick<
   MasterConfig,
   | 'confFile'
@@ -12,7 +14,7 @@ export type CommandDefaults = Pick<
   | 'saltCpChunkSize'
 >;
 
-/** What holds where the configuration says nothing. */
+/** Defaults for options that the configuration does not set. */
 export const saltDefaults: CommandDefaults = {
   confFile: '/etc/salt/master',
   output: null,

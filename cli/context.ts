@@ -5,25 +5,25 @@ import type { LocalMaster } from './local-master.ts';
 import type { LoginContext } from './login.ts';
 import type { StandardInput } from './standard-input.ts';
 
-/** A stream that may be a terminal. */
+/** Stream that may be a terminal. */
 export type OutputStream = Writable & { readonly isTTY?: boolean };
 
-/** What a command is given: streams, input, access to the master; tests give another one. */
+/** Environment of a command: streams, input, access to the master. Tests pass their own. */
 export interface CommandContext extends LocalMaster, LoginContext {
   readonly stdout: OutputStream;
-  /** For messages, questions and progress: never for what a command was asked for. */
+  /** Stream for messages, questions and progress, never for results. */
   readonly stderr: OutputStream;
-  /** Standard input, whatever it is. */
+  /** Standard input, which may be a terminal, a pipe or a file. */
   readonly input: Pick<StandardInput, 'readAll' | 'readLine'>;
-  /** Fires at the first Ctrl-C after the call. */
+  /** Returns a signal that fires at the next Ctrl-C. */
   readonly interruption: () => AbortSignal;
-  /** What the process ends with if nothing fails. Default 0. */
+  /** Sets the exit code of a successful command. Default: 0. */
   readonly setExitCode: (code: number) => void;
 }
 
 /**
- * A file that a command was given, or standard input where it is `-`.
- * @throws CommandError ERR_ARGS when it cannot be read
+ * Reads the file of an argument, or standard input for `-`.
+ * @throws CommandError ERR_ARGS if it cannot be read
  */
 export async function readFileOrStandardInput(
   file: string,
@@ -32,7 +32,10 @@ export async function readFileOrStandardInput(
   return file === '-' ? input.readAll() : readTextFile(file);
 }
 
-/** A file that a command was given. @throws CommandError ERR_ARGS when it cannot be read */
+/**
+ * Reads the file of an argument.
+ * @throws CommandError ERR_ARGS if it cannot be read
+ */
 async function readTextFile(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8');

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import type { CommandContext } from './context.ts';
 
-/** Loads the program with all of its commands, for a command that describes them. */
+/** Loads the program with all commands, for a command that describes them. */
 export type LoadAll = () => Promise<Command>;
 
-/** Adds arguments, options and subcommands to a command, and what it does. */
+/** Adds arguments, options, subcommands and the action to a command. */
 export type DefineCommand = (command: Command, context: CommandContext, loadAll: LoadAll) => void;

@@ -23,12 +23,14 @@ import {
 import { createSaltApi } from '#salt-api';
 import { createMaster } from '#server';
 
-/** What the demonstration's service may call: by name, with what it describes, and nothing else. */
+/**
+ * Command that the demonstration's service may call, by name and with validated parameters only.
+ */
 const greeting: CommandDefinition = {
   name: 'demo.greet',
   description: 'Greets somebody.',
   function: 'demo.greet_by_name',
-  reviewed: 'a function of this demonstration, which puts a name into a sentence',
+  reviewed: 'function of this demonstration that puts a name into a sentence',
   parameters: {
     type: 'object',
     required: ['name'],
@@ -36,21 +38,21 @@ const greeting: CommandDefinition = {
   },
 };
 
-/** The service trove may greet on web minions. */
+/** Rule that permits the service trove to greet on web minions. */
 const greetingGrant: PolicyRule = allow('greetings', {
   subject: { service: 'trove' },
   action: 'command',
   resource: { fun: 'demo.*', within: 'web*' },
 });
 
-/** A named command as a service calls it, and what it cannot call. */
+/** Shows a named command that a service calls, and calls that are rejected. */
 async function showCommands(output: DemoOutput, bridge: Pick<Bridge, 'run'>): Promise<void> {
   output.title("A named command: the service trove calls demo.greet on 'web*'");
   const handle = await bridge.run('demo.greet', { target: 'web*', params: { name: 'Heat' } });
   for (const { minion, return: value } of (await handle.outcome).results) {
     output.line(`${minion.padEnd(5)} ${JSON.stringify(value)}`);
   }
-  output.title('What it is refused');
+  output.title('Calls that are rejected');
   await showRefusal(output, bridge, 'cmd.run', 'web*', { cmd: 'id' });
   await showRefusal(output, bridge, 'demo.greet', 'web*', { name: '$(id)' });
   await showRefusal(output, bridge, 'demo.greet', 'db1', { name: 'Heat' });
@@ -72,14 +74,16 @@ async function showRefusal(
   }
 }
 
-// Enrolment: a machine claims its key with a ticket; another key with the same ticket is refused.
-
 const enrolledId = 'web3';
 
-/** @returns the minion, which has signed in */
+/**
+ * Shows an enrolment: a machine claims its key with a ticket. Another key with the same ticket is
+ * rejected.
+ * @returns the minion, which has signed in
+ */
 async function showEnrolment(output: DemoOutput, master: Master, bridge: Bridge): Promise<Minion> {
-  output.title(`${enrolledId} becomes a minion by a ticket; no operator accepts it`);
-  // Over TLS in earnest; here nobody listens on the way.
+  output.title(`${enrolledId} becomes a minion with a ticket; no operator accepts it`);
+  // Real deployments use TLS. Here all traffic stays on this machine.
   const api = await createSaltApi(master, { host: '127.0.0.1', plugins: [bridge.http] });
   const { port } = await api.listen();
   const url = `http://127.0.0.1:${port}${bridge.http.prefix}/enroll/claim`;
@@ -107,7 +111,10 @@ async function showEnrolment(output: DemoOutput, master: Master, bridge: Bridge)
   }
 }
 
-/** What the script in a machine's user-data does. @returns the answer */
+/**
+ * Claims a key like the script in a machine's user-data.
+ * @returns the response
+ */
 async function claim(url: string, ticket: string, publicPem: string): Promise<string> {
   const body = JSON.stringify({
     ticket,
@@ -119,15 +126,15 @@ async function claim(url: string, ticket: string, publicPem: string): Promise<st
   return `${answer.status} ${await answer.text()}`;
 }
 
-/** In Heat's place: says what it is sent. */
+/** Replacement for Heat that shows the requests it receives. */
 interface RecordingEndpoint {
   readonly origin: string;
-  /** The next request, as a line. */
+  /** Resolves with the next request, as a line. */
   nextRequest(): Promise<string>;
   close(): Promise<void>;
 }
 
-/** Listens on a free port of this machine. */
+/** Starts the endpoint on a free port of this machine. */
 async function startRecordingEndpoint(): Promise<RecordingEndpoint> {
   const lines: string[] = [];
   let tell: () => void = () => {};
@@ -141,7 +148,7 @@ async function startRecordingEndpoint(): Promise<RecordingEndpoint> {
     });
   });
   await listen(server);
-  // It listens on a port.
+  // the server listens on a port
   const { port } = server.address() as AddressInfo;
   return {
     origin: `http://127.0.0.1:${port}`,
@@ -161,20 +168,22 @@ async function startRecordingEndpoint(): Promise<RecordingEndpoint> {
   };
 }
 
-/** Registers a handle, has a minion signal it, and shows what arrives. */
+/** Registers a handle, makes a minion signal it, and shows the request that arrives. */
 async function showSignal(
   output: DemoOutput,
   bridge: Bridge,
   endpoint: RecordingEndpoint,
   minion: Minion | undefined,
 ): Promise<void> {
-  output.title('web1 says that it is ready: a signal to a handle of Heat');
+  output.title('web1 reports that it is ready: a signal to a handle of Heat');
   const { alias, minions, transport } = await bridge.handles.add({
     alias: 'web-ready',
     minions: ['web1'],
     signal: { endpoint: `${endpoint.origin}/resources/handle/signal`, token: 'known-to-nobody' },
   });
-  output.line(`handle ${alias} (${transport}) for ${minions.join(', ')}; its token stays here`);
+  output.line(
+    `handle ${alias} (${transport}) for ${minions.join(', ')}; its token is not sent to minions`,
+  );
   await minion?.fire(`heat/${alias}`, { reason: 'booted', data: { port: 80 } });
   output.line(`Heat hears: ${await endpoint.nextRequest()}`);
 }
@@ -188,7 +197,7 @@ function listen(server: Server): Promise<void> {
 
 const minionIds = ['web1', 'web2', 'db1'];
 
-/** Runs it all. `directory` is empty and belongs to the demonstration. */
+/** Runs the whole demonstration. `directory` is empty and belongs to the demonstration. */
 export async function runDemo(output: DemoOutput, directory: string): Promise<void> {
   const endpoint = await startRecordingEndpoint();
   const config = demoConfig(directory, endpoint);
@@ -247,7 +256,10 @@ async function showStart(output: DemoOutput, master: Master, config: MasterConfi
   await output.writeConfig(config, { requestPort, publishPort });
 }
 
-/** Starts the minions; each resolves once its key has been accepted and it has subscribed. */
+/**
+ * Starts the minions. Each promise resolves when the key has been accepted and the minion has
+ * subscribed.
+ */
 async function startMinions(
   output: DemoOutput,
   master: Master,
@@ -302,7 +314,7 @@ async function runJob(
   }
 }
 
-/** What a minion may say of itself reaches the bus, whatever else it tries does not. */
+/** Shows that a permitted event of a minion reaches the bus and a forged one does not. */
 async function showSignals(
   output: DemoOutput,
   master: Master,
@@ -318,7 +330,7 @@ async function showSignals(
   }
 }
 
-/** Resolves when each of these ids has signed in, with success or without. */
+/** Resolves when each of these ids has tried to sign in, successfully or not. */
 async function waitForSignIns(master: Master, ids: readonly string[]): Promise<void> {
   const missing = new Set(ids);
   for await (const { data } of await master.events.subscribe({ match: 'salt/auth' })) {
@@ -332,20 +344,23 @@ async function nextEvent(master: Master, match: string): Promise<string> {
   return 'nothing';
 }
 
-/** The demonstration's way out. */
+/** Output of the demonstration. */
 export interface DemoOutput {
   title(text: string): void;
   line(text: string): void;
-  /** Lets other commands reach the master, by a configuration in its folder. */
+  /** Writes a configuration into the directory, with which other commands reach the master. */
   writeConfig(
     config: MasterConfig,
     ports: { readonly requestPort: number; readonly publishPort: number },
   ): Promise<void>;
-  /** Says what to try next; on a terminal waits until the reader has had enough. */
+  /** Shows commands to try next. On a terminal, waits until the reader interrupts it. */
   showNextSteps(directory: string, config: MasterConfig): Promise<void>;
 }
 
-/** @param untilInterrupted resolves when a reader at a terminal ends the demonstration */
+/**
+ * Creates the output.
+ * @param untilInterrupted resolves when a reader at a terminal ends the demonstration
+ */
 export function createDemoOutput(
   out: Writable & { readonly isTTY?: boolean },
   untilInterrupted: () => Promise<void>,
@@ -374,7 +389,7 @@ export function createDemoOutput(
       await writeFile(path.join(config.rootDir, 'master'), `${JSON.stringify(options, null, 2)}\n`);
     },
     showNextSteps: async (directory) => {
-      title('What to try next');
+      title('Commands to try next');
       if (isTerminal) {
         line('This master runs until you press Ctrl-C. In another terminal:');
         line(`  bin/saltbridge salt -c ${directory} '*' test.ping`);
@@ -385,7 +400,7 @@ export function createDemoOutput(
       }
       line('bin/saltbridge master -c DIR     a master with the configuration in DIR/master');
       line("bin/saltbridge salt '*' test.ping");
-      line('The README has ten lines for each kind of user.');
+      line('The README has a short example for each kind of user.');
     },
   };
 }

@@ -10,7 +10,7 @@ export type CommandErrorCode =
   | 'ERR_NOT_CONFIRMED'
   | 'ERR_TENANTS';
 
-/** A command cannot do what it was asked for. The message is for whoever typed it. */
+/** A failed command. The message addresses the person who typed it. */
 export class CommandError extends SaltbridgeError {
   declare readonly code: CommandErrorCode;
 
@@ -19,46 +19,46 @@ export class CommandError extends SaltbridgeError {
   }
 }
 
-/** What each code means to the person who meets it. */
+/** Meaning and remedy of each code. */
 export const commandErrors: Readonly<
   Record<Exclude<CommandErrorCode, 'ERR_ARGS' | 'ERR_EAUTH'>, ErrorEntry>
 > = {
   ERR_COMPOUND: {
-    meaning: 'Several functions were asked for, with another number of argument lists.',
+    meaning: 'The number of argument lists does not match the number of functions.',
     action: 'Put the separator, a comma, once between the arguments of each two functions.',
   },
   ERR_FILE_EXISTS: {
-    meaning: 'A key file of that name is there already.',
-    action: 'Choose another name or folder; nothing is replaced.',
+    meaning: 'A key file with this name already exists.',
+    action: 'Choose another name or directory; existing files are not replaced.',
   },
   ERR_KEY_NO_MATCH: {
-    meaning: 'No key matches in the states that were looked at.',
-    action: 'Look at the list of keys, and at the options that include other states.',
+    meaning: 'No key in the searched states matches.',
+    action: 'Check the list of keys, and the options that include other states.',
     retry: true,
   },
   ERR_MASTER_NOT_READY: {
-    meaning: 'A master that was started in the background did not come up.',
+    meaning: 'A master that was started in the background did not become ready.',
     action: 'Read its log file, or start it in the foreground.',
   },
   ERR_NOT_CONFIRMED: {
-    meaning: 'Nobody confirmed the change of a key.',
-    action: 'Answer yes, or say -y beforehand.',
+    meaning: 'The change of a key was not confirmed.',
+    action: 'Answer yes, or add -y.',
     retry: true,
   },
   ERR_TENANTS: {
-    meaning: 'The configuration is that of several tenants, and the command is for one master.',
-    action: "Name a tenant's own directory, which the message has, with -c.",
+    meaning: 'The configuration has several tenants, but the command needs a single master.',
+    action: "Pass a tenant's own directory, which the message lists, with -c.",
   },
 };
 
-/** What the command line says where a message is the same for every caller. */
+/** Hints of the command line for messages that are the same for every caller. */
 export const commandHints: ReadonlyMap<string, string> = new Map([
   ['ERR_COMMAND_PARAMETERS', 'saltbridge bridge show describes them'],
-  ['ERR_COMMAND_UNKNOWN', 'saltbridge bridge list shows those there are'],
-  ['ERR_PLAN_UNKNOWN', 'saltbridge bridge list shows those there are'],
+  ['ERR_COMMAND_UNKNOWN', 'saltbridge bridge list shows the existing ones'],
+  ['ERR_PLAN_UNKNOWN', 'saltbridge bridge list shows the existing ones'],
 ]);
 
-/** The code of an error, of the system's or of ours; `undefined`: it has none. */
+/** Returns the code of a system error or of our own, or `undefined` if it has none. */
 export function errorCodeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string'
     ? error.code
@@ -68,21 +68,21 @@ export function errorCodeOf(error: unknown): string | undefined {
 /** Names of the exit codes that commands end with. */
 export const exitCodes = {
   ok: 0,
-  /** The command worked, but something that it was about did not. */
+  /** The command worked, but its subject failed. */
   failure: 1,
-  /** `salt` had nobody to send to. */
+  /** The target of `salt` matched no minion, or none returned. */
   noReturn: 2,
-  /** `salt` was not told whom, or what. */
+  /** `salt` was called without a target or a function. */
   incomplete: 42,
   usage: 64,
   noUser: 67,
   unavailable: 69,
-  /** A bug of ours. */
+  /** A bug in saltbridge. */
   software: 70,
   cannotCreate: 73,
   tryAgain: 75,
   notPermitted: 77,
-  /** The configuration cannot be used. */
+  /** The configuration is unusable. */
   configuration: 78,
   interrupted: 130,
 } as const;
@@ -187,7 +187,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
 const byForm: readonly (readonly [RegExp, number])[] = [
   [/^ERR_(ENROLL|KEY|STACK|TEMPLATE)_|^ERR_KEY$/, exitCodes.failure],
   [/^ERR_HTTP_/, exitCodes.unavailable],
-  // What a peer says that is no peer of Salt's.
+  // Errors of a peer that violates Salt's protocol.
   [
     /^ERR_(BAD|MASTER)_|^ERR_(ALGORITHM|DECRYPT|EXPIRED|NONCE|PAYLOAD_LIMIT|TOKEN)$/,
     exitCodes.unavailable,
@@ -199,7 +199,7 @@ const byForm: readonly (readonly [RegExp, number])[] = [
   [/_TIMEOUT$/, exitCodes.tryAgain],
 ];
 
-/** The exit code for an error's code, or `undefined` when nobody foresaw it. */
+/** Returns the exit code for an error code, or `undefined` for an unexpected one. */
 export function exitCodeOf(errorCode: string): number | undefined {
   return byCode.get(errorCode) ?? byForm.find(([form]) => form.test(errorCode))?.[1];
 }

@@ -1,4 +1,4 @@
-/** Fires at the first Ctrl-C; the second one ends the process at once. */
+/** Returns a signal that fires at the first Ctrl-C. The second one ends the process immediately. */
 export function interruptionSignal(): AbortSignal {
   const controller = new AbortController();
   process.on('SIGINT', () => {

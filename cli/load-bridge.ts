@@ -1,4 +1,4 @@
-/** Loads rooms when a command uses them: most commands need neither. */
+/** Loads the bridge on demand, because most commands do not need it. */
 
 export function loadBridge(): Promise<typeof import('#heat-bridge')> {
   return import('#heat-bridge');

@@ -8,20 +8,20 @@ import { CommandError, errorCodeOf } from './errors.ts';
 import type { OfflineCluster, StoreAccess } from './offline-master.ts';
 
 /**
- * The configuration of one master.
- * @throws ConfigError when it cannot be read; CommandError ERR_TENANTS when it is that of several
+ * Loads the configuration of one master.
+ * @throws ConfigError if it cannot be read; CommandError ERR_TENANTS if it has several tenants
  */
 async function loadSingleMasterConfig(configDirectory: string): Promise<MasterConfig> {
   const { config } = await loadMasterConfig(configDirectory);
   const directories = Object.values(config.tenants);
   if (directories.length === 0) return config;
   const choices = directories.map((it) => `-c ${path.resolve(configDirectory, it)}`).join(', ');
-  throw new CommandError('ERR_TENANTS', `${config.confFile} has tenants; say which: ${choices}`);
+  throw new CommandError('ERR_TENANTS', `${config.confFile} has tenants; choose one: ${choices}`);
 }
 
 /**
- * The masters that the environment names, for commands that are not run on a master's host.
- * @throws CommandError ERR_ARGS where the file of certificates cannot be read
+ * Returns the masters that the environment names, for commands on other hosts.
+ * @throws CommandError ERR_ARGS if the file of certificates cannot be read
  */
 function remoteMastersOf(environment: NodeJS.ProcessEnv): RemoteMasters | undefined {
   const { SALTBRIDGE_URL = '', SALTBRIDGE_TOKEN: token, SALTBRIDGE_CA: file } = environment;
@@ -31,7 +31,10 @@ function remoteMastersOf(environment: NodeJS.ProcessEnv): RemoteMasters | undefi
   return { urls, ...access, ...(file === undefined ? {} : { ca: readCertificates(file) }) };
 }
 
-/** @throws CommandError ERR_ARGS for an address that is none, or over which a token would go in the clear */
+/**
+ * Connects to a remote master.
+ * @throws CommandError ERR_ARGS for an invalid address, or one that would send a token unencrypted
+ */
 function connectElsewhere<T>(connect: () => T): T {
   try {
     return connect();
@@ -50,31 +53,32 @@ function readCertificates(file: string): string {
   }
 }
 
-/** Few commands need the files of a master, and most of the code serves those. */
+/** Loads the access to a master's files on demand, because few commands need its large code. */
 function loadOfflineMaster(): Promise<typeof import('./offline-master.ts')> {
   return import('./offline-master.ts');
 }
 
-/** How commands reach the master of a configuration directory. */
+/** Access of commands to the master of a configuration directory. */
 export interface LocalMaster {
-  /** The running master that uses this configuration directory. */
+  /** Returns the running master that uses this configuration directory. */
   readonly openApi: (configDirectory: string) => Promise<MasterApi>;
-  /** An extension of that master, such as `bridge`. */
+  /** Returns an extension of that master, such as `bridge`. */
   readonly openExtension: (configDirectory: string, extension: string) => Promise<ExtensionClient>;
-  /** The keys of that master, or, where none runs, those in its PKI directory. */
+  /** Returns the keys of that master, or those in its PKI directory if no master is running. */
   readonly openKeys: (configDirectory: string) => Promise<OfflineKeys>;
-  /** The store of that master, whether it runs or not. */
+  /** Returns the store of that master, whether or not it is running. */
   readonly openStore: (configDirectory: string) => Promise<StoreAccess>;
-  /** The cluster of that configuration directory, for a master that does not run. */
+  /** Returns the cluster of that configuration directory, for a master that is not running. */
   readonly openCluster: (configDirectory: string) => Promise<OfflineCluster>;
-  /** What that configuration says of commands named as Salt's. */
+  /** Returns the options of that configuration for commands named as Salt's. */
   readonly commandDefaults: (configDirectory: string) => Promise<CommandDefaults>;
 }
 
 /**
- * The running master over its local socket, or, where none runs, its files. A configuration is read
- * once. Where the environment names masters elsewhere (`SALTBRIDGE_URL`), those are asked over HTTPS;
- * stores and clusters that do not run are those of this host all the same.
+ * Returns access to the running master over its local socket, or to its files if no master is
+ * running. A configuration is read once. If the environment names remote masters
+ * (`SALTBRIDGE_URL`), commands call them over HTTPS. Offline stores and clusters are always those
+ * of this host.
  */
 export function createLocalMaster(environment: NodeJS.ProcessEnv = process.env): LocalMaster {
   const configs = new Map<string, Promise<MasterConfig>>();

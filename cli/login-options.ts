@@ -2,7 +2,7 @@
 
 import { type Command, Option } from 'commander';
 
-/** Log-in options, as commander names them. */
+/** Log-in options, with commander's names. */
 export interface LoginOptions {
   readonly configDir: string;
   readonly auth?: string;
@@ -19,7 +19,10 @@ export function eauthOf({ auth, eauth, externalAuth }: LoginOptions): string | u
   return auth ?? eauth ?? externalAuth;
 }
 
-/** Adds the options. @param flags - `--auth` alone for a command that has another `-a` */
+/**
+ * Adds the options.
+ * @param flags - only `--auth` for a command with another `-a`
+ */
 export function addLoginOptions(command: Command, flags = '-a, --auth'): Command {
   return command
     .option(`${flags} <eauth>`, "log in with this eauth and act with the user's rights")

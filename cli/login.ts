@@ -1,4 +1,4 @@
-/** Who a command acts as: the master's own user, or one who logs in [salt/cli/salt.py]. */
+/** Identity of a command: the master's own user, or a user who logs in [salt/cli/salt.py]. */
 import { randomBytes } from 'node:crypto';
 import { open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { servedEauths } from '#config';
@@ -9,7 +9,7 @@ import { eauthOf, type LoginOptions } from './login-options.ts';
 
 const tokenPattern = /^[0-9a-f]{64}$/;
 
-/** The token in a file that only its owner can read; `undefined` if there is none such. */
+/** Returns the token in a file that only its owner can read, or `undefined` if there is none. */
 async function readTokenFile(file: string): Promise<string | undefined> {
   try {
     const { mode } = await stat(file);
@@ -22,7 +22,7 @@ async function readTokenFile(file: string): Promise<string | undefined> {
   }
 }
 
-/** Writes it anew, 0600 from the first byte on; a file or link that is there is replaced. */
+/** Writes a new file with mode 0600 from the first byte on. Replaces an existing file or link. */
 async function writeTokenFile(file: string, token: string): Promise<void> {
   const fresh = `${file}.${randomBytes(8).toString('hex')}`;
   const handle = await open(fresh, 'wx', 0o600);
@@ -38,36 +38,39 @@ async function writeTokenFile(file: string, token: string): Promise<void> {
   });
 }
 
-/** Who came by sudo is told, for the job's user and `sudo_acl`; anybody else is known to the master. */
+/**
+ * Returns the sudo user, for the job's user and `sudo_acl`. The master identifies other users
+ * itself.
+ */
 export function sudoUser(): Pick<RunRequest, 'user'> {
   const { SUDO_USER: name } = process.env;
   return name === undefined ? {} : { user: `sudo_${name}` };
 }
 
-/** How a person at the command line is known and asked. */
+/** Identity of the person at the command line, and questions to them. */
 export interface LoginContext extends Pick<LocalMaster, 'openApi'> {
-  /** Asks a person; `undefined` where there is none. */
+  /** Asks a question. `undefined` without a terminal. */
   readonly ask: ((question: string) => Promise<string>) | undefined;
-  /** The same, and shows nothing of the answer. */
+  /** Asks a question and hides the answer. `undefined` without a terminal. */
   readonly askSecret: ((question: string) => Promise<string>) | undefined;
-  /** Where the token of whoever uses the command line is kept. */
+  /** File that stores the user's token. */
   readonly tokenFile: string;
 }
 
-/** What a command may use. */
+/** Session of a command. */
 export interface CommandSession {
   readonly jobs: MasterApi['jobs'];
   readonly runners: MasterApi['runners'];
   readonly wheel: UserApi['wheel'];
-  /** Ends what the command began; call it in any case. */
+  /** Ends all calls of the command. Must always be called. */
   close(): Promise<void>;
 }
 
-/** A log-in that was refused. Salt's commands print it as a result. */
+/** A rejected log-in. Salt's commands print it as a result. */
 export class LoginFailure extends CommandError {
   readonly eauth: string;
   readonly username: string;
-  /** Names of the back ends that there are; `undefined` if `eauth` is one of them. */
+  /** Names of the supported back ends, or `undefined` if `eauth` is one of them. */
   readonly served: readonly string[] | undefined;
 
   constructor(eauth: string, username: string, cause: Error) {
@@ -79,8 +82,8 @@ export class LoginFailure extends CommandError {
 }
 
 /**
- * The master's interface, or with `-a` that of a user: by the token that was kept, unless a user
- * or a password is named, else by logging in.
+ * Opens the master's interface, or with `-a` that of a user. It uses the stored token unless a user
+ * or a password is given, and otherwise logs in.
  * @throws CommandError ERR_ARGS; LoginFailure ERR_EAUTH; RemoteError
  */
 export async function openCommandSession(
@@ -92,7 +95,7 @@ export async function openCommandSession(
   if (eauth === undefined) {
     const { jobs, runners, wheel } = api;
     if (options.makeToken !== true) return { jobs, runners, wheel, close: async () => {} };
-    throw new CommandError('ERR_ARGS', '-T needs -a: by which eauth to log in');
+    throw new CommandError('ERR_ARGS', '-T requires -a: the eauth to log in with');
   }
   const kept = await findSavedToken(api, eauth, context, options);
   if (kept !== undefined) return createUserSession(api, kept, async () => {});
@@ -106,7 +109,10 @@ export async function openCommandSession(
   });
 }
 
-/** @throws LoginFailure ERR_EAUTH; RemoteError */
+/**
+ * Logs a user in.
+ * @throws LoginFailure ERR_EAUTH; RemoteError
+ */
 async function logIn(
   { logins }: MasterApi,
   eauth: string,
@@ -120,7 +126,7 @@ async function logIn(
   }
 }
 
-/** The token of the file, if it is good for this. */
+/** Returns the stored token, if it is valid for this log-in. */
 async function findSavedToken(
   api: MasterApi,
   eauth: string,
@@ -145,10 +151,7 @@ async function askCredentials(
   const username = options.username ?? (await ask?.('username: '));
   const password = options.password ?? (await askSecret?.('password: '));
   if (username !== undefined && password !== undefined) return { username, password };
-  throw new CommandError(
-    'ERR_ARGS',
-    '--username and --password are needed: there is nobody to ask',
-  );
+  throw new CommandError('ERR_ARGS', '--username and --password are required without a terminal');
 }
 
 function createUserSession(

@@ -9,12 +9,12 @@ import type { LocalMaster } from './local-master.ts';
 import { runCommandLine } from './program.ts';
 import { StandardInput } from './standard-input.ts';
 
-/** The answer; empty when the person leaves with Ctrl-C or Ctrl-D. */
+/** Asks a question and returns the answer. It is empty if the user presses Ctrl-C or Ctrl-D. */
 function ask(question: string): Promise<string> {
   return askOn(question, createInterface({ input: process.stdin, output: process.stderr }));
 }
 
-/** The same, with nothing on the terminal but the question. */
+/** Asks a question without showing the answer. */
 async function askSecret(question: string): Promise<string> {
   process.stderr.write(question);
   const output = new Writable({ write: (_chunk, _encoding, done) => done() });
@@ -33,13 +33,13 @@ async function askOn(question: string, terminal: Interface): Promise<string> {
   }
 }
 
-/** A reader that has seen enough (`| head`) ends the command without a word. */
+/** Ends the command silently if the reader closes the pipe (`| head`). */
 function exitOnClosedPipe(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EPIPE') throw error;
   process.exit(0);
 }
 
-/** The master of a configuration directory. Its code is loaded when a command asks for the master. */
+/** Returns access to the master of a configuration directory. Its code is loaded on first use. */
 function loadLocalMaster(): LocalMaster {
   let loaded: Promise<LocalMaster> | undefined;
   const load = (): Promise<LocalMaster> => {

@@ -1,4 +1,4 @@
-/** The keys, store and cluster of a master on this host, whether the master runs or not. */
+/** The keys, store and cluster of a master on this host, whether or not the master is running. */
 import path from 'node:path';
 import { connectMaster, RemoteError } from '#client';
 import {
@@ -26,8 +26,8 @@ import type { BackupReceipt, RestoreReceipt, StoreInspection } from '#store';
 import { errorCodeOf } from './errors.ts';
 
 /**
- * The keys of the running master, or, where none runs, those in its PKI directory.
- * @throws KeyError ERR_PKI_DIR, RemoteError when the socket is there but not for us
+ * Returns the keys of the running master, or those in its PKI directory if none is running.
+ * @throws KeyError ERR_PKI_DIR, RemoteError if the socket exists but access is denied
  */
 export async function openKeys(config: MasterConfig): Promise<OfflineKeys> {
   const api = connectMaster({ socketPath: config.socket });
@@ -46,25 +46,25 @@ export function isMasterNotRunning(error: unknown): boolean {
   return code === 'ENOENT' || code === 'ECONNREFUSED';
 }
 
-/** What `saltbridge store` asks for. */
+/** Operations for `saltbridge store`. */
 export interface StoreAccess {
-  /** Where it lies. */
+  /** Directory of the store. */
   readonly directory: string;
-  /** By the running master, or, where none runs, from the files. */
+  /** Writes a backup through the running master, or from the files if none is running. */
   backup(target: string): Promise<BackupReceipt>;
-  /** Only where no master runs. */
+  /** Replaces the store with a backup. Only possible if no master is running. */
   restore(file: string): Promise<RestoreReceipt>;
-  /** Reads it from one end to the other. */
+  /** Reads the whole store. */
   inspect(): Promise<StoreInspection>;
-  /** With keys and files, into a new directory. */
+  /** Writes the store, keys and files into a new directory. */
   export(target: string): Promise<TransferReceipt>;
-  /** Only where there is none yet. */
+  /** Imports an export. Only possible if no store exists yet. */
   import(source: string): Promise<TransferReceipt>;
-  /** What lies where another configuration directory says, which no running master uses. */
+  /** Imports from the directories of another configuration, which no running master may use. */
   copy(configDirectory: string): Promise<TransferReceipt>;
 }
 
-/** What a master that does not run does with its cluster. */
+/** Cluster operations of a master that is not running. */
 export interface OfflineCluster {
   init(): Promise<ClusterReceipt>;
   join(ticket: string): Promise<ClusterReceipt>;

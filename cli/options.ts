@@ -2,36 +2,36 @@ import { InvalidArgumentError, Option } from 'commander';
 import { logLevels } from '#master';
 import { CommandError } from './errors.ts';
 
-/** `-c`: where the master's configuration lies. */
+/** Returns the option `-c`: directory of the master's configuration. */
 export function configOption(): Option {
   return new Option('-c, --config-dir <dir>', "the master's configuration directory").default(
     '/etc/salt',
   );
 }
 
-/** `-l`: how much is told. */
+/** Returns the option `-l`: level of the log. */
 export function logLevelOption(): Option {
   return new Option('-l, --log-level <level>', 'level of detail of the log').choices(logLevels);
 }
 
-/** `--json`: for programs that read the output. */
+/** Returns the option `--json`: output for programs. */
 export function jsonOption(): Option {
   return new Option('--json', 'print JSON');
 }
 
-/** Reads a whole number from 1 on. */
+/** Parses a whole number of at least 1. */
 export function parseCount(text: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('expected a whole number.');
   return Number(text);
 }
 
-/** Reads a time in seconds; fractions are taken. */
+/** Parses a time in seconds, which may have a fraction. */
 export function parseSeconds(text: string): number {
   if (!/^\d{1,8}(\.\d+)?$/.test(text)) throw new InvalidArgumentError('expected seconds.');
   return Number(text);
 }
 
-/** Reads a TCP port. */
+/** Parses a TCP port. */
 export function parsePort(text: string): number {
   const port = Number(text);
   if (!/^\d{1,5}$/.test(text) || port === 0 || port > 65_535) {
@@ -49,8 +49,8 @@ const sinceUnitSeconds: Readonly<Record<string, number>> = {
 };
 
 /**
- * The moment that an option names, milliseconds since 1970: a length of time back from now
- * (`90s`, `30m`, `1h`, `7d`, `2w`), or a date or time as in ISO 8601.
+ * Returns the time that an option names, in milliseconds since 1970: a duration before now (`90s`,
+ * `30m`, `1h`, `7d`, `2w`), or a date or time in ISO 8601 form.
  * @throws CommandError ERR_ARGS
  */
 export function parseSince(text: string, now: number = Date.now()): number {

@@ -6,13 +6,15 @@ import { commandHints, errorCodeOf, exitCodeOf, exitCodes } from './errors.ts';
 import { addSubcommands, usageOf } from './subcommands.ts';
 import { escapeLine, escapeLines, printLine } from './terminal.ts';
 
-/** Who asks for these wants to see where an error comes from. */
+/** Log levels at which errors are printed with their stack. */
 const stackLevels: ReadonlySet<unknown> = new Set(['debug', 'trace', 'garbage', 'all']);
 
-/** Columns: help is the same on every terminal. */
+/** Width of the help in columns, independent of the terminal. */
 const helpWidth = 80;
 
-/** A command in the list of the program, which has not loaded its options and arguments. */
+/**
+ * Returns the line of a command in the program's help, without loading its options and arguments.
+ */
 function subcommandTerm(command: Command): string {
   const isOfProgram = command.parent?.parent === null;
   if (!isOfProgram) return new Help().subcommandTerm(command);
@@ -20,7 +22,7 @@ function subcommandTerm(command: Command): string {
   return usage === undefined ? command.name() : `${command.name()} ${usage}`;
 }
 
-/** The command line, ready to parse. Of the commands, those that `argv` names are loaded. */
+/** Creates the command line. Loads only the commands that `argv` names. */
 async function createProgram(
   argv: readonly string[],
   context: CommandContext,
@@ -29,10 +31,10 @@ async function createProgram(
   const program = new Command('saltbridge')
     .description('A Salt-compatible master')
     .version(version)
-    // `-V` behind the name of a subcommand is that subcommand's.
+    // `-V` after the name of a subcommand belongs to that subcommand.
     .enablePositionalOptions()
     .exitOverride()
-    .showHelpAfterError('(add --help for what is expected)')
+    .showHelpAfterError('(add --help for the usage)')
     .configureOutput({
       writeOut: (text) => context.stdout.write(text),
       writeErr: (text) => context.stderr.write(text),
@@ -46,9 +48,9 @@ async function createProgram(
 }
 
 /**
- * Runs one command line to its end; every failure is told on stderr.
- * @param argv what follows the program's name
- * @returns what the process shall end with
+ * Runs one command line to its end. Prints every failure to stderr.
+ * @param argv arguments after the program's name
+ * @returns the exit code of the process
  */
 export async function runCommandLine(
   argv: readonly string[],
@@ -73,18 +75,18 @@ export async function runCommandLine(
   }
 }
 
-/** A directory that somebody names must be there; the standard one may be missing. */
+/** Requires that a given configuration directory exists. The default directory may be missing. */
 async function requireConfigDirectory(command: Command): Promise<void> {
   if (command.getOptionValueSource('configDir') !== 'cli') return;
   const directory = String(command.opts().configDir);
   const found = await stat(directory).catch(() => undefined);
   if (found?.isDirectory()) return;
-  const problem = '-c names no directory, expected one with a file named master';
+  const problem = '-c: directory not found; expected a directory with a file named master';
   const { ConfigError } = await import('#config');
   throw new ConfigError('ERR_CONFIG_READ', { file: directory, line: 0, key: '' }, problem);
 }
 
-/** The number of mistakes that an error of a configuration lists, and 1 for other errors. */
+/** Returns the number of mistakes in a configuration error, or 1 for other errors. */
 function problemCount(error: unknown): number {
   const { problems } = Object(error);
   return Array.isArray(problems) ? problems.length : 1;
@@ -105,7 +107,7 @@ async function reportError(
   const prefix = known === undefined && ofSystem === undefined ? 'unexpected error: ' : '';
   const count = problemCount(error);
   const heading = count > 1 ? `${count} mistakes in the configuration:\n` : prefix;
-  // What a configuration says is the operator's own, and may be told on several lines.
+  // A configuration error is about the operator's own text, so it may have several lines.
   const escapeMessage = known === exitCodes.configuration ? escapeLines : escapeLine;
   const hint = commandHints.get(code);
   const more = hint === undefined ? '' : `; ${hint}`;

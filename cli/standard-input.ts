@@ -1,31 +1,37 @@
-/** Standard input: several readers may read it one after the other, and no byte is lost. */
+/** Standard input. Several readers may read it one after the other without losing bytes. */
 
 import { StringDecoder } from 'node:string_decoder';
 import { CommandError } from './errors.ts';
 
-/** A stream of bytes, such as `process.stdin`. */
+/** Stream of bytes, such as `process.stdin`. */
 export type InputStream = Pick<
   NodeJS.ReadableStream,
   'off' | 'once' | 'pause' | 'removeListener' | 'resume'
 > & { readonly readableEnded: boolean };
 
-/** A line that a person types, or an answer of a script, is much shorter. */
+/** Maximum length of a line. Typed lines and answers of scripts are much shorter. */
 const maxLineLength = 65_536;
 const maxBytes = 67_108_864;
 
-/** Reads standard input; one read at a time. */
+/** Reads standard input. Only one read may be pending at a time. */
 export class StandardInput {
   readonly #open: () => InputStream;
   readonly #decoder = new StringDecoder('utf8');
-  /** What was received, and not asked for yet. */
+  /** Text that was received but not read yet. */
   #received = '';
 
-  /** @param open - the stream; called when it is read first, because reading keeps a process alive */
+  /**
+   * @param open - returns the stream; called at the first read, because reading keeps a process
+   *   alive
+   */
   constructor(open: () => InputStream) {
     this.#open = open;
   }
 
-  /** The next line without its end; `undefined` at the end of input. @throws CommandError ERR_ARGS */
+  /**
+   * Returns the next line without its end, or `undefined` at the end of input.
+   * @throws CommandError ERR_ARGS
+   */
   async readLine(): Promise<string | undefined> {
     for (;;) {
       const end = this.#received.indexOf('\n');
@@ -34,7 +40,8 @@ export class StandardInput {
         this.#received = this.#received.slice(end + 1);
         return line.replace(/\r$/, '');
       }
-      if (this.#received.length > maxLineLength) throw unreadableInput('a line of it is too long');
+      if (this.#received.length > maxLineLength)
+        throw unreadableInput('standard input: a line is too long');
       const chunk = await this.#next();
       if (chunk === undefined) {
         const line = this.#received;
@@ -45,7 +52,10 @@ export class StandardInput {
     }
   }
 
-  /** All that is left, unchanged. @throws CommandError ERR_ARGS */
+  /**
+   * Returns all remaining text unchanged.
+   * @throws CommandError ERR_ARGS
+   */
   async readAll(): Promise<string> {
     const chunks = [this.#received];
     this.#received = '';
@@ -58,7 +68,10 @@ export class StandardInput {
     return chunks.join('');
   }
 
-  /** The next part; `undefined` at the end. The stream is paused meanwhile, so a process may end. */
+  /**
+   * Returns the next part, or `undefined` at the end. The stream is paused between reads, so the
+   * process can end.
+   */
   #next(): Promise<string | undefined> {
     const stream = this.#open();
     if (stream.readableEnded) return Promise.resolve(undefined);

@@ -2,16 +2,16 @@ import type { Command } from 'commander';
 import type { CommandContext } from './context.ts';
 import type { DefineCommand } from './define-command.ts';
 
-/** A command of the program. Its module is loaded when it is called. */
+/** A command of the program. Its module is loaded on demand. */
 interface Subcommand {
   readonly name: string;
   readonly summary: string;
-  /** What the help of the program shows behind the name. */
+  /** Usage in the program's help, after the name. */
   readonly usage?: string;
   readonly load: () => Promise<DefineCommand>;
 }
 
-/** The commands of the program, in the order of the help. */
+/** Commands of the program, in the order of the help. */
 const subcommands: readonly Subcommand[] = [
   {
     name: 'master',
@@ -26,7 +26,7 @@ const subcommands: readonly Subcommand[] = [
   },
   {
     name: 'enroll',
-    summary: 'make machines minions without an operator',
+    summary: 'enrol machines as minions without an operator',
     load: async () => (await import('./commands/enroll.ts')).defineEnroll,
   },
   {
@@ -61,7 +61,7 @@ const subcommands: readonly Subcommand[] = [
   {
     name: 'events',
     usage: '[options] [pattern]',
-    summary: 'print events of the event bus as they are fired',
+    summary: 'print events of the event bus as they are published',
     load: async () => (await import('./commands/events.ts')).defineEvents,
   },
   {
@@ -117,7 +117,7 @@ const subcommands: readonly Subcommand[] = [
   },
   {
     name: 'heat',
-    summary: 'compile Heat templates whose guests write values for each other',
+    summary: 'compile Heat templates whose guests exchange values',
     load: async () => (await import('./commands/heat.ts')).defineHeat,
   },
   {
@@ -128,7 +128,7 @@ const subcommands: readonly Subcommand[] = [
   {
     name: 'metadata-agent',
     usage: '[options]',
-    summary: 'answer the metadata requests of instances beside their network',
+    summary: 'answer the metadata requests of instances on their network',
     load: async () => (await import('./commands/metadata-agent.ts')).defineMetadataAgent,
   },
   {
@@ -160,7 +160,7 @@ const subcommands: readonly Subcommand[] = [
   },
 ];
 
-/** The options and arguments of a command, for the help of the program. */
+/** Returns the options and arguments of a command, for the program's help. */
 export function usageOf(name: string): string | undefined {
   return subcommands.find((it) => it.name === name)?.usage;
 }

@@ -2,31 +2,34 @@ import { once } from 'node:events';
 import { writeJson } from '#runtime';
 import type { OutputStream } from './context.ts';
 
-// Escaping: nothing in a text from a minion can control a terminal or look like a line of its own
-// [THREATS M-19].
-
-/** Controls (but for the tab), line separators, and marks that turn the direction of writing. */
+/**
+ * Control characters (except the tab), line separators, and direction marks. Escaping them prevents
+ * text from a minion from controlling the terminal or imitating a line of our output [THREATS
+ * M-19].
+ */
 const unsafe = /(?!\t)[\p{Cc}\u2028-\u202e\u2066-\u2069]/gu;
 
-/** The same beyond the range that JSON escapes itself. */
+/** Such characters outside the range that JSON escapes itself. */
 const unsafeInJson = /[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g;
 
-/** One line of a value. The escape character becomes `?`, as in Salt; others `\xNN`. */
+/**
+ * Escapes a value for one line. The escape character becomes `?`, as in Salt, and others `\xNN`.
+ */
 export function escapeLine(text: string): string {
   return text.replaceAll('\x1b', '?').replace(unsafe, toEscape);
 }
 
-/** Text of several lines; each stays one. */
+/** Escapes text of several lines. Line breaks remain. */
 export function escapeLines(text: string): string {
   return text.split('\n').map(escapeLine).join('\n');
 }
 
-/** A name (id, tag, key): stays on its line and shows what it holds. */
+/** Escapes a name (id, tag, key), so that it fits on one line and shows every character. */
 export function escapeName(text: string): string {
   return text.replaceAll('\t', '\\t').replaceAll('\n', '\\n').replace(unsafe, toEscape);
 }
 
-/** JSON text: the same document, but printable. */
+/** Escapes JSON text. It remains the same document, but is printable. */
 export function escapeJson(json: string): string {
   return json.replace(unsafeInJson, (character) => `\\u${hex(character, 4)}`);
 }
@@ -39,17 +42,17 @@ function hex(character: string, digits: number): string {
   return character.charCodeAt(0).toString(16).padStart(digits, '0');
 }
 
-/** Writes a line and waits while the reader is slower than we are. */
+/** Writes a line, and waits if the reader is slow. */
 export async function printLine(stream: OutputStream, line: string): Promise<void> {
   if (!stream.write(`${line}\n`)) await once(stream, 'drain');
 }
 
-/** Writes one of our own answers (not a minion's value) as JSON. */
+/** Writes one of our own results, not a minion's value, as JSON. */
 export async function printJson(stream: OutputStream, answer: object): Promise<void> {
   await printLine(stream, escapeJson(writeJson(answer, 2)));
 }
 
-/** One line on a terminal that says how far something is. Nothing where there is no terminal. */
+/** A progress line on a terminal. Writes nothing without a terminal. */
 export class Progress {
   readonly #stream: OutputStream;
   #isShown = false;
@@ -58,21 +61,21 @@ export class Progress {
     this.#stream = stream;
   }
 
-  /** Shows the line, in place of the one before. */
+  /** Shows the line in place of the previous one. */
   show(text: string): void {
     if (this.#stream.isTTY !== true) return;
     this.#stream.write(`\r\x1b[K${text}`);
     this.#isShown = true;
   }
 
-  /** Takes the line away, so that other output can begin at its place. */
+  /** Removes the line, so that other output can follow in its place. */
   clear(): void {
     if (this.#isShown) this.#stream.write('\r\x1b[K');
     this.#isShown = false;
   }
 }
 
-/** The colours of Salt's outputters, as its terminals show them [salt utils/color.py]. */
+/** Colours of Salt's outputters as terminal sequences [salt utils/color.py]. */
 export interface Colors {
   readonly red: string;
   readonly green: string;
@@ -84,7 +87,7 @@ export interface Colors {
   readonly lightYellow: string;
   readonly lightBlue: string;
   readonly lightMagenta: string;
-  /** Ends a colour. */
+  /** Sequence that ends a colour. */
   readonly end: string;
 }
 

@@ -1,63 +1,28 @@
-/** Stands for whatever is set: no value of the option is the one that is in force anyway. */
+/**
+ * Marks an option that needs advice whatever its value is: none of its values matches what this
+ * master does.
+ */
 export const anyValue: unique symbol = Symbol('any value');
 
-/** Options of Salt's master with one and the same advice. */
+/** Options of Salt's master that share one piece of advice. */
 export interface AdviceGroup {
-  /** What to do instead, or why nothing is lost. */
+  /** Alternative to the options, or the reason why nothing is lost without them. */
   readonly advice: string;
   /**
-   * Whether the options only set how something works: `migrate check` reports them as ignored.
-   * Default false.
+   * Whether the options only tune how something works. `migrate check` reports them as ignored.
+   * Default: false.
    */
   readonly isDetail?: boolean;
   /**
-   * The options by name. A value that is Salt's default asks for nothing that is not so here, and
-   * needs no advice; `anyValue` always does.
+   * Option names with the value that needs no advice, usually Salt's default. An option with the
+   * value `anyValue` always needs advice.
    */
   readonly options: Readonly<Record<string, unknown>>;
 }
 
-// Modules of `ext_pillar` [salt/pillar/].
-
-const repositories =
-  'check the repository out by a timer or a hook, and name the folder in pillar_roots';
-const commands =
-  'nothing runs commands for pillar: let a timer write what they give to a file for each minion, for minion_files';
-const overHttp = 'minion_http asks a service, with {id} in the address and its host under hosts';
-const trees =
-  'write it as files of pillar_roots, or let the tool write a file for each minion, for minion_files';
-const services =
-  'let a program fetch the data: one that answers over HTTP for minion_http, one that writes files for minion_files, or a source of extPillar in a program that makes the master';
-const own =
-  'files of pillar_roots see the grains, and match.compound knows the nodegroups (N@name)';
-
-const advice: ReadonlyMap<string, string> = new Map([
-  ...rows(repositories, 'hg svn'),
-  ...rows(commands, 'cmd_json cmd_yaml cmd_yamlex'),
-  ...rows(overHttp, 'http_json http_yaml'),
-  ...rows(trees, 'csv file_tree hiera makostack pepa reclass saltclass stack varstack'),
-  ...rows(
-    services,
-    'cobbler confidant consul digicert django_orm ec2_pillar etcd foreman gpg libvirt mongo mysql',
-  ),
-  ...rows(
-    services,
-    'nacl netbox neutron pillar_ldap postgres puppet redis rethinkdb s3 sql_base sqlcipher sqlite3',
-  ),
-  ...rows(services, 'vault venafi virtkey vmware'),
-  ...rows(own, 'extra_minion_data_in_pillar nodegroups'),
-]);
-
-/** What to do instead of one of Salt's modules; `undefined` where Salt has none of that name. */
-export function extPillarAdvice(module: string): string | undefined {
-  return advice.get(module);
-}
-
-function rows(text: string, modules: string): [module: string, advice: string][] {
-  return modules.split(' ').map((module) => [module, text]);
-}
-
-/** Options of Salt's minion that its master does not read, for files that serve both. */
+/**
+ * Options of Salt's minion that its master does not read. Files that serve both may contain them.
+ */
 export const minionOptions: readonly string[] = [
   'acceptance_wait_time',
   'acceptance_wait_time_max',
@@ -175,12 +140,11 @@ export const minionOptions: readonly string[] = [
   'winrepo_cache_expire_min',
 ];
 
-// Options that are not needed here.
-
+/** Options that this master does not need. */
 export const notNeeded: readonly AdviceGroup[] = [
   // The program git does what Salt's Python libraries do.
   {
-    advice: 'the program git fetches; ssh needs the private key alone',
+    advice: 'git fetches the repositories itself; for ssh, only the private key is needed',
     options: {
       gitfs_global_lock: true,
       gitfs_provider: anyValue,
@@ -194,7 +158,8 @@ export const notNeeded: readonly AdviceGroup[] = [
   },
   // One process.
   {
-    advice: "one process does the work of all of salt-master's; there is nothing to tune",
+    advice:
+      'a single process replaces the worker processes of salt-master; there is nothing to tune',
     options: {
       worker_threads: 5,
       event_publisher_niceness: null,
@@ -228,7 +193,7 @@ export const notNeeded: readonly AdviceGroup[] = [
   },
   // Salt's own machinery.
   {
-    advice: "Salt's own machinery, which is not here",
+    advice: 'this option tunes internals of Salt that this master does not have',
     options: {
       local: true,
       cache_sreqs: true,
@@ -251,8 +216,7 @@ export const notNeeded: readonly AdviceGroup[] = [
   },
   // Log-ins.
   {
-    advice:
-      'tokens are kept in the store, by their digests, and no files of keys are made for users',
+    advice: 'the store holds tokens by their digests, and no key files are created for users',
     options: {
       client_acl_verify: true,
       eauth_tokens: 'localfs',
@@ -261,7 +225,7 @@ export const notNeeded: readonly AdviceGroup[] = [
   },
   // Requests of Salt's own to the web.
   {
-    advice: 'the master fetches nothing from the web',
+    advice: 'the master makes no web requests of this kind',
     options: {
       http_connect_timeout: 20.0,
       http_max_body: 107374182400,
@@ -270,14 +234,13 @@ export const notNeeded: readonly AdviceGroup[] = [
   },
 ];
 
-// Options that are not served.
-
 const otherFiles =
-  'files come from folders and from git: check it out or mount it, and name the folder in file_roots, or use gitfs';
+  'files come from directories and from git: check the source out or mount it, and add the directory to file_roots, or use gitfs';
 
 const exportedEvents =
-  'saltbridge: event_export sends events, returns among them, to a webhook, a file or NATS';
+  'use saltbridge: event_export to send events, including returns, to a webhook, a file or NATS';
 
+/** Options that this master does not support. */
 export const notServed: readonly AdviceGroup[] = [
   // Files from elsewhere.
   {
@@ -318,14 +281,14 @@ export const notServed: readonly AdviceGroup[] = [
   },
   // Keys of ssh with a passphrase.
   {
-    advice: 'git is never asked for a passphrase: name a key without one, or use an ssh-agent',
+    advice: 'the master cannot enter a passphrase: use a key without one, or an ssh-agent',
     isDetail: true,
     options: { gitfs_passphrase: '', git_pillar_passphrase: '' },
   },
   // Windows packages.
   {
     advice:
-      "the master's copy of the Windows package definitions is not kept: put the files into file_roots, minions do the rest",
+      'the master has no copy of the Windows package definitions: put the files into file_roots; minions do the rest',
     options: {
       winrepo_branch: 'master',
       winrepo_cachefile: 'winrepo.p',
@@ -349,7 +312,7 @@ export const notServed: readonly AdviceGroup[] = [
   },
   // `salt-ssh`.
   {
-    advice: 'salt-ssh does not run here: use it from a Salt of its own, with its roster',
+    advice: 'salt-ssh is not supported: run it from a separate Salt installation, with its roster',
     isDetail: true,
     options: {
       ssh_config_file: anyValue,
@@ -385,7 +348,7 @@ export const notServed: readonly AdviceGroup[] = [
   },
   // Thorium.
   {
-    advice: 'thorium does not run here: let a service subscribe to the events',
+    advice: 'thorium is not supported: subscribe to the events in a service instead',
     options: {
       thorium_interval: 0.5,
       thorium_roots: { base: ['/srv/thorium'] },
@@ -396,7 +359,7 @@ export const notServed: readonly AdviceGroup[] = [
   // Modules in Python.
   {
     advice:
-      'modules of the master in Python do not run here: do their work in the service that makes the master, and modules of minions lie in file_roots',
+      'the master cannot load Python modules: do their work in the service that calls createMaster; put minion modules into file_roots',
     options: {
       module_dirs: [],
       outputter_dirs: [],
@@ -425,7 +388,7 @@ export const notServed: readonly AdviceGroup[] = [
   },
   // Renamed in Salt 2016.11.
   {
-    advice: 'it is called publisher_acl',
+    advice: 'renamed to publisher_acl in Salt 2016.11',
     options: { client_acl: anyValue },
   },
   // Jobs, keys and data elsewhere.
@@ -446,7 +409,7 @@ export const notServed: readonly AdviceGroup[] = [
   },
   {
     advice:
-      'jobs and keys are kept in the store alone; saltbridge: event_export sends returns elsewhere',
+      'jobs and keys are stored only in the store; use saltbridge: event_export to send returns elsewhere',
     options: {
       master_job_cache: 'local_cache',
       archive_jobs: false,
@@ -459,7 +422,7 @@ export const notServed: readonly AdviceGroup[] = [
   // Several masters.
   {
     advice:
-      'masters form a cluster by saltbridge: cluster, over NATS JetStream; docs/cluster.md describes it',
+      'masters form a cluster with saltbridge: cluster, over NATS JetStream; see docs/cluster.md',
     options: {
       cluster_id: null,
       cluster_key_pass: null,
@@ -471,7 +434,7 @@ export const notServed: readonly AdviceGroup[] = [
   },
   // A master below another.
   {
-    advice: 'a syndic does not run here: let the upper service call this master',
+    advice: 'syndics are not supported: let the upper service call this master',
     options: {
       syndic_dir: anyValue,
       syndic_event_forward_timeout: 0.5,
@@ -490,14 +453,14 @@ export const notServed: readonly AdviceGroup[] = [
   // Levels by module.
   {
     advice:
-      'there are no Python modules whose level could be set: filter the lines by their component',
+      'there are no Python modules to set a level for: filter the log lines by their component',
     isDetail: true,
     options: {
       log_granular_levels: {},
     },
   },
   {
-    advice: 'log lines are JSON of pino; read them with pino-pretty',
+    advice: 'log lines are JSON as pino writes it; read them with pino-pretty',
     isDetail: true,
     options: {
       log_fmt_console: '[%(levelname)-8s] %(message)s',
@@ -519,7 +482,7 @@ export const notServed: readonly AdviceGroup[] = [
   },
   // The log of `salt-key`.
   {
-    advice: 'changes of keys are in log_file and among the events',
+    advice: 'key changes are logged in log_file and published as events',
     isDetail: true,
     options: {
       key_logfile: '/var/log/salt/key',
@@ -528,7 +491,7 @@ export const notServed: readonly AdviceGroup[] = [
   // Keep-alive.
   {
     advice:
-      'Node.js sends ten probes, a second apart, and lets nobody change that; tcp_keepalive and tcp_keepalive_idle are served',
+      'Node.js sends ten probes, one second apart, and cannot change that; tcp_keepalive and tcp_keepalive_idle are supported',
     isDetail: true,
     options: {
       tcp_keepalive_cnt: -1,
@@ -537,14 +500,14 @@ export const notServed: readonly AdviceGroup[] = [
   },
   // Range.
   {
-    advice: 'targets of type range are not there: name the minions in nodegroups',
+    advice: 'range targets are not supported: list the minions in nodegroups',
     options: {
       range_server: 'range:80',
     },
   },
   // Open files.
   {
-    advice: 'set it where the master is started: LimitNOFILE= in its unit, or ulimit -n',
+    advice: 'set the limit where the master is started: LimitNOFILE= in its unit, or ulimit -n',
     isDetail: true,
     options: {
       max_open_files: 100000,
@@ -552,21 +515,21 @@ export const notServed: readonly AdviceGroup[] = [
   },
   // FIPS.
   {
-    advice: 'run Node.js in its FIPS mode (--force-fips) and set the algorithms in the minions',
+    advice: 'run Node.js in FIPS mode (--force-fips) and set the algorithms on the minions',
     options: {
       fips_mode: false,
     },
   },
   // Discovery.
   {
-    advice: 'set the master in the minions',
+    advice: 'set the address of the master on the minions',
     options: {
       discovery: false,
     },
   },
   // Flags of commands.
   {
-    advice: 'give the flag to the command instead',
+    advice: 'pass the flag to the command instead',
     isDetail: true,
     options: {
       batch_safe_limit: anyValue,
@@ -584,12 +547,11 @@ export const notServed: readonly AdviceGroup[] = [
   },
 ];
 
-// Options that are not served yet. One that gets a row is removed here.
-
+/** Options that are not supported yet. When an option is implemented, remove it here. */
 export const notYet: readonly AdviceGroup[] = [
   // Files for minions.
   {
-    advice: 'the file server has the backends roots and gitfs',
+    advice: 'the file server supports the backends roots and gitfs',
     isDetail: true,
     options: {
       fileserver_events: false,
@@ -608,7 +570,7 @@ export const notYet: readonly AdviceGroup[] = [
   // Users' rights.
   // Other HTTP APIs of Salt's.
   {
-    advice: "Salt's HTTP API is served by the options of rest_cherrypy, without the client ssh",
+    advice: "Salt's HTTP API is served with the options of rest_cherrypy, without the client ssh",
     options: {
       rest_tornado: anyValue,
       rest_wsgi: anyValue,
@@ -618,7 +580,8 @@ export const notYet: readonly AdviceGroup[] = [
   },
   // Pillar.
   {
-    advice: "pillar is what pillar_roots or the service's pillar provider give; see docs/pillar.md",
+    advice:
+      "pillar comes from pillar_roots or from the service's pillar provider; see docs/pillar.md",
     options: {
       pillar_cache: false,
       pillar_cache_backend: 'disk',

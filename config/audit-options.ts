@@ -1,4 +1,4 @@
-/** `saltbridge: audit:`, the log of who did what. */
+/** `saltbridge: audit:`, the log of users' actions. */
 
 import type { Static } from 'typebox';
 import { bytes, flag, integer, mebibyte, section } from './schema.ts';
@@ -8,11 +8,11 @@ export const auditOptions = section(
     enabled: flag({ default: true, description: 'Whether the audit log is written.' }),
     fileBytes: bytes(4096, 2 ** 40, {
       default: 64 * mebibyte,
-      description: 'Size of a file before the next one is begun.',
+      description: 'Size at which a new file is started.',
     }),
     keepFiles: integer(1, 100_000, {
       default: 16,
-      description: 'Files that are kept; the oldest is deleted first.',
+      description: 'Number of files to retain; the oldest is deleted first.',
     }),
   },
   {

@@ -7,16 +7,16 @@ import { completeSettings } from './read-config.ts';
 import { mainFileOf, parseConfigFile, readConfigFiles } from './read-files.ts';
 import { isSettings, overrideSettings, type Settings } from './settings.ts';
 
-/** A configuration with another policy. */
+/** A configuration with a candidate policy in place of its own. */
 interface CandidatePolicy {
   readonly config: MasterConfig;
   readonly rules: readonly PolicyRule[];
 }
 
 /**
- * Reads a file as it would stand in `master.d`, but for `saltbridge: acl:`, where it replaces all
- * that the configuration says. Options that permit something (`peer`, `mine_get`, …) are those of
- * the file where it has them, else those of the configuration.
+ * Reads a policy file as if it were in `master.d`, except that its `saltbridge: acl:` replaces the
+ * whole policy of the configuration. Other options that grant permissions (`peer`, `mine_get`, …)
+ * come from the file if it has them, otherwise from the configuration.
  * @throws ConfigError, see {@link configErrors}
  */
 export async function loadCandidatePolicy(
@@ -39,7 +39,7 @@ async function read(file: string): Promise<string> {
     return await readFile(file, 'utf8');
   } catch (cause) {
     const origin = { file, line: 0, key: '' };
-    throw new ConfigError('ERR_CONFIG_READ', origin, 'the file could not be read', { cause });
+    throw new ConfigError('ERR_CONFIG_READ', origin, 'the file cannot be read', { cause });
   }
 }
 

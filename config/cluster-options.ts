@@ -1,4 +1,4 @@
-/** `saltbridge: cluster:`, the masters that share a store on NATS JetStream. */
+/** `saltbridge: cluster:`, a group of masters that share a store on NATS JetStream. */
 
 import type { Static } from 'typebox';
 import { ConfigError } from './config-error.ts';
@@ -31,12 +31,13 @@ export const clusterOptions = section(
       textWhere(
         (value) => /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(value),
         'a name of 1 to 128 letters, digits, ".", "-" and "_"',
-        { description: 'Name of this master in the cluster. Default: the name of the host.' },
+        { description: 'Name of this master in the cluster. Default: the host name.' },
       ),
     ),
     secretFile: optional(
       absolutePath({
-        description: 'File of the secret of the members. Default: `cluster.secret` in `state_dir`.',
+        description:
+          'File with the shared secret of the members. Default: `cluster.secret` in `state_dir`.',
       }),
     ),
     acknowledge: optional(
@@ -47,7 +48,7 @@ export const clusterOptions = section(
     whenAlone: optional(
       oneOf(['local', 'refuse'], {
         description:
-          'Whether writes continue if too few members are alive. Default: `local` while the cluster has one member, else `refuse`.',
+          'Whether writes continue if too few members are alive. Default: `local` while the cluster has one member, otherwise `refuse`.',
       }),
     ),
     staleAfterSeconds: optional(
@@ -55,26 +56,30 @@ export const clusterOptions = section(
         fileName: 'stale_after',
         unit: 'seconds',
         description:
-          'How long a master without connection to the others serves minions and tokens. 0: for ever. Default: 600.',
+          'How long a master that lost its connection to the other members serves minions and tokens. 0: without limit. Default: 600.',
       }),
     ),
     replicas: optional(
-      integer(1, 5, { description: 'Copies of the log that `cluster init` asks for. Default: 3.' }),
+      integer(1, 5, {
+        description: 'Replicas of the log that `cluster init` requests. Default: 3.',
+      }),
     ),
-    user: optional(text({ description: 'User at the NATS servers.' })),
+    user: optional(text({ description: 'User name at the NATS servers.' })),
     passwordFile: optional(absolutePath({ description: 'File with the password of `user`.' })),
     credentialsFile: optional(
       absolutePath({ description: 'File with a JWT and its key, as `nsc` writes it (`.creds`).' }),
     ),
     nkeyFile: optional(absolutePath({ description: 'File with the seed of an nkey.' })),
     tlsCa: optional(absolutePath({ description: 'CA of the NATS servers, PEM.' })),
-    tlsCert: optional(absolutePath({ description: 'Certificate for the NATS servers, PEM.' })),
-    tlsKey: optional(absolutePath({ description: 'Key of the certificate, PEM.' })),
+    tlsCert: optional(
+      absolutePath({ description: 'Client certificate for the NATS servers, PEM.' }),
+    ),
+    tlsKey: optional(absolutePath({ description: 'Private key of the certificate, PEM.' })),
   },
-  { expected: 'a map with name, nats, and what else docs/cluster.md lists', check },
+  { expected: 'a map with name, nats and the other options in docs/cluster.md', check },
 );
 
-/** How this master takes part in a cluster; docs/cluster.md describes it. */
+/** Membership of this master in a cluster; see docs/cluster.md. */
 export type ClusterOptions = Static<typeof clusterOptions>;
 
 function check({ origin, values }: GivenSection): readonly ConfigError[] {
@@ -83,7 +88,9 @@ function check({ origin, values }: GivenSection): readonly ConfigError[] {
   const given = logins.filter(([, value]) => value !== undefined).map(([name]) => name);
   const problems = [
     ...(Array.isArray(nats) && nats.length === 0 ? ['nats must be set'] : []),
-    ...(given.length > 1 ? [`${given.join(' and ')} are set, expected one of them`] : []),
+    ...(given.length > 1
+      ? [`${given.join(' and ')} exclude each other: set only one of them`]
+      : []),
   ];
   return problems.map((problem) => new ConfigError('ERR_OPTION_TYPE', origin, problem));
 }

@@ -1,44 +1,47 @@
-/** What is wrong with a configuration, and where: errors and warnings that name file, line and key. */
+/** Errors and warnings about a configuration. Each names the file, line and key. */
 
 import { type ErrorEntry, nameOfType, nearestName, SaltbridgeError, unknownName } from '#runtime';
 
-/** Where an option was found. */
+/** Place of an option in the configuration. */
 export interface OptionOrigin {
-  /** Path of the file; `options` for values that a program passed. */
+  /** Path of the file, or `options` for values that a program passed. */
   readonly file: string;
-  /** 1 is the first; 0 if there is none. */
+  /** Line number, starting at 1, or 0 if unknown. */
   readonly line: number;
-  /** As written there, for instance `publish_port` or `saltbridge:limits:burst`; '' for the file. */
+  /**
+   * Key as written there, for example `publish_port` or `saltbridge:limits:burst`; '' for the whole
+   * file.
+   */
   readonly key: string;
-  /** What is meant of it, if it is a list: `[1]`, `[1]:user`. 0 is the first. */
+  /** Part of the value that is meant, if it is a list: `[1]`, `[1]:user`. Indexes start at 0. */
   readonly entry?: string | undefined;
 }
 
-/** What else a {@link ConfigError} may hold. */
+/** Additional details of a {@link ConfigError}. */
 interface ConfigErrorOptions extends ErrorOptions {
   /** The line of the file with a mark below it, without values. */
   readonly excerpt?: string;
-  /** All mistakes, this one first, where there are several. */
+  /** All mistakes, starting with this one, if there are several. */
   readonly all?: readonly ConfigError[];
-  /** The part of a value that is wrong, where the message calls its place otherwise. */
+  /** Invalid part of the value, if the message names its place differently. */
   readonly part?: OptionOrigin;
 }
 
 /**
- * A configuration that cannot be used. The message names the place and what was expected; of values
- * it has numbers alone. Where there are several mistakes, it has each on a line of its own.
+ * An unusable configuration. The message names the place and the expected value. It quotes only
+ * numbers, never other values. Several mistakes are listed one per line.
  */
 export class ConfigError extends SaltbridgeError<ConfigErrorCode> {
-  /** Of the first mistake, as `line`, `key`, `entry` and `problem`. */
+  /** File of the first mistake, as are `line`, `key`, `entry` and `problem`. */
   readonly file: string;
   readonly line: number;
   readonly key: string;
   readonly entry: string | undefined;
-  /** The message without the place. */
+  /** Message without the place. */
   readonly problem: string;
-  /** Every mistake by itself. */
+  /** All mistakes, each as an error of its own. */
   declare readonly problems: readonly ConfigError[];
-  /** @internal What can be left out, so that the rest can be looked at. */
+  /** @internal Part to omit so that the rest of the configuration can be checked. */
   declare readonly part: OptionOrigin;
 
   constructor(
@@ -54,18 +57,21 @@ export class ConfigError extends SaltbridgeError<ConfigErrorCode> {
     this.key = origin.key;
     this.entry = origin.entry;
     this.problem = problem;
-    // A log would show them twice.
+    // Otherwise a log would show them twice.
     Object.defineProperty(this, 'problems', { value: all ?? [this], enumerable: false });
     Object.defineProperty(this, 'part', { value: part, enumerable: false });
   }
 
-  /** @internal The same, of a part whose place the message calls otherwise. */
+  /** @internal Returns the same error for a part whose place the message names differently. */
   ofPart(part: OptionOrigin): ConfigError {
     const { code, problem, cause } = this;
     return new ConfigError(code, this, problem, { cause, part });
   }
 
-  /** Mistakes as one error, with the code and the place of the first; `undefined`: there are none. */
+  /**
+   * Combines mistakes into one error with the code and place of the first. Returns `undefined` if
+   * there are none.
+   */
   static of([first, ...others]: readonly ConfigError[]): ConfigError | undefined {
     if (first === undefined || others.length === 0) return first;
     const { code, problem, cause } = first;
@@ -73,7 +79,7 @@ export class ConfigError extends SaltbridgeError<ConfigErrorCode> {
   }
 }
 
-/** The catalogue of {@link ConfigErrorCode}. */
+/** Catalogue of {@link ConfigErrorCode}. */
 export const configErrors = {
   ERR_CONFIG_READ: {
     meaning: 'A configuration file or directory cannot be read, or a file includes itself.',
@@ -81,20 +87,20 @@ export const configErrors = {
     retry: true,
   },
   ERR_CONFIG_SYNTAX: {
-    meaning: 'A file is not YAML, names a key twice, uses a tag, or is not a map of options.',
-    action: 'Correct the line named; the YAML is version 1.1, as in Salt.',
+    meaning: 'A file is not valid YAML, repeats a key, uses a tag, or is not a map of options.',
+    action: 'Correct the line in the message; the YAML version is 1.1, as in Salt.',
   },
   ERR_OPTION_CONFLICT: {
-    meaning: 'Options that are right by themselves contradict each other.',
-    action: 'Change one of the two that the message names.',
+    meaning: 'Two options are valid separately but contradict each other.',
+    action: 'Change one of the two options in the message.',
   },
   ERR_OPTION_RENAMED: {
-    meaning: 'A program uses an option under its name in files.',
+    meaning: 'A program uses the name that an option has in files.',
     action: 'Use the name in the message.',
   },
   ERR_OPTION_TYPE: {
-    meaning: 'The value of an option is of another type or outside of its range.',
-    action: 'Write what the message says was expected.',
+    meaning: 'The value of an option has the wrong type or is out of range.',
+    action: 'Use a value that the message describes.',
   },
   ERR_OPTION_UNKNOWN: {
     meaning: 'An option under saltbridge:, or one that a program passed, does not exist.',
@@ -102,7 +108,7 @@ export const configErrors = {
   },
 } satisfies Readonly<Record<string, ErrorEntry>>;
 
-/** Why a configuration was refused; what each means is in {@link configErrors}. */
+/** Codes of configuration errors; {@link configErrors} describes each. */
 export type ConfigErrorCode = keyof typeof configErrors;
 
 function describe({ key, entry = '', ...place }: OptionOrigin, problem: string): string {
@@ -110,8 +116,9 @@ function describe({ key, entry = '', ...place }: OptionOrigin, problem: string):
 }
 
 /**
- * The refusal of a name that nobody has, with the one that was probably meant.
- * @param code - in a section, whose value is wrong then: ERR_OPTION_TYPE
+ * Returns the error for an unknown option name. The message proposes the most similar known name.
+ * @param code - ERR_OPTION_TYPE for a key in a section, because the value of the section is wrong
+ *   then
  */
 export function unknownOption(
   origin: OptionOrigin,
@@ -119,16 +126,19 @@ export function unknownOption(
   code: ConfigErrorCode = 'ERR_OPTION_UNKNOWN',
 ): ConfigError {
   const name = (origin.entry ?? origin.key).split(':').at(-1) ?? '';
-  return new ConfigError(code, origin, `there is no such option; ${unknownName(name, known)}`);
+  return new ConfigError(code, origin, `unknown option; ${unknownName(name, known)}`);
 }
 
-/** A question for the known name that a misspelt one resembles; `undefined`: it resembles none. */
+/**
+ * Returns "did you mean" with the known name most similar to a misspelt one, or `undefined` if none
+ * is similar.
+ */
 export function proposeName(name: string, known: readonly string[]): string | undefined {
   const nearest = nearestName(name, known);
   return nearest === undefined ? undefined : `did you mean ${nearest}?`;
 }
 
-/** The refusal of a value, which it describes by its type alone. */
+/** Returns the error for an invalid value. The message describes the value only by its type. */
 export function typeError(origin: OptionOrigin, found: unknown, expected: string): ConfigError {
   return new ConfigError(
     'ERR_OPTION_TYPE',
@@ -137,44 +147,47 @@ export function typeError(origin: OptionOrigin, found: unknown, expected: string
   );
 }
 
-/** Something in the configuration that has no effect, or another than in Salt, and that the operator should know of. */
+/** A setting that has no effect, or a different effect than in Salt, reported to the operator. */
 export interface ConfigWarning extends OptionOrigin {
   readonly kind: /** The main file does not exist. */
     | 'missing-file'
-    /** An `include:` that finds no file. */
+    /** An `include:` pattern that matches no file. */
     | 'nothing-included'
-    /** An option that Salt has and this master does not serve; the message says what to do. */
+    /** An option of Salt that this master does not support. The message names an alternative. */
     | 'not-served'
     /** Expressions and targets that permit less than in Salt. */
     | 'narrowed'
-    /** Rights of users that are wider than they seem, mean less than in Salt, or cannot be read. */
+    /** User rights that are wider than they seem, mean less than in Salt, or cannot be read. */
     | 'rights'
-    /** An entry of `external_auth` by which nobody can log in. */
+    /** An entry of `external_auth` that no user can log in with. */
     | 'no-login'
-    /** The reactor listens for tags that no rule lets anybody emit. */
+    /** Reactor tags that no rule permits any minion to emit. */
     | 'unheard'
-    /** A value that another option does not let have its effect. */
+    /** A value whose effect another option limits. */
     | 'bounded'
-    /** A directory that an option names and that is not there. */
+    /** A directory that an option names and that does not exist. */
     | 'missing-directory'
-    /** A file that an option names and that is not there. */
+    /** A file that an option names and that does not exist. */
     | 'missing-named-file'
-    /** A value that has no effect, and that another one was probably meant by. */
+    /** A value that has no effect and is probably a mistake for another one. */
     | 'unusable'
-    /** One that nothing is lost without. */
+    /** An option that can be removed without any loss. */
     | 'not-needed'
-    /** An option that neither has. */
+    /** An option that neither Salt nor this master has. */
     | 'unknown-option';
-  /** One line that names the place. */
+  /** Message of one line that names the place. */
   readonly message: string;
 }
 
-/** `file:line`, or the file alone. */
+/** Returns `file:line`, or only the file if the line is unknown. */
 export function placeOf({ file, line }: Pick<OptionOrigin, 'file' | 'line'>): string {
   return line === 0 ? file : `${file}:${line}`;
 }
 
-/** The message of a problem or a warning without the place in front, where that is told beside it. */
+/**
+ * Returns the message of a problem or warning without the leading place, for output that shows the
+ * place separately.
+ */
 export function withoutPlace(it: OptionOrigin & { readonly message: string }): string {
   const place = `${placeOf(it)}: `;
   const [line = ''] = it.message.split('\n');

@@ -1,9 +1,9 @@
 /**
- * A text without the users and passwords of the addresses in it.
- * @param instead stands in their place, before the `@`; default: the `@` goes as well
+ * Removes user names and passwords from the addresses in a text.
+ * @param instead replacement before the `@`; by default the `@` is removed as well
  */
 export function withoutCredentials(text: string, instead?: string): string {
   const replacement = instead === undefined ? '' : `${instead}@`;
-  // Up to the last `@` before the path: a password may have one.
+  // Match up to the last `@` before the path, because a password may contain one.
   return text.replaceAll(/(?<=[a-z]:\/\/)[^/?#\s]*@/gi, () => replacement);
 }

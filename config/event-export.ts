@@ -1,4 +1,4 @@
-/** `saltbridge: event_export:`: where events go besides readers of the bus. */
+/** `saltbridge: event_export:`, destinations of events outside the event bus. */
 
 import { isIP } from 'node:net';
 import { ConfigError } from './config-error.ts';
@@ -25,58 +25,60 @@ import {
   settingsOf,
 } from './settings.ts';
 
-/** What an export may say, whatever its kind. */
+/** Options of every kind of export. */
 interface ExportOptions {
-  /** `name`: names its cursor in the store; another name begins anew. */
+  /** `name`: name of the export's cursor in the store. A new name starts from the beginning. */
   readonly name: string;
   /** `match`: globs on tags. Default: all events. */
   readonly match?: readonly string[];
-  /** `exclude`: globs on tags that are left out. Default: none. */
+  /** `exclude`: globs on tags to leave out. Default: none. */
   readonly exclude?: readonly string[];
 }
 
-/** Events are posted as JSON. */
+/** Webhook that receives events as JSON in POST requests. */
 export interface WebhookExport extends ExportOptions {
-  /** `webhook`: the address. */
+  /** `webhook`: address to post to. */
   readonly webhook: string;
-  /** `headers`: sent with each request. Default: none. Secret. */
+  /** `headers`: headers of each request. Default: none. Secret. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** `timeout`: seconds for an answer. Default 10. */
+  /** `timeout`: time limit for a response, in seconds. Default: 10. */
   readonly timeout?: number;
-  /** `allow_plain_http`: whether `http:` will do. Default false. */
+  /** `allow_plain_http`: whether `http:` addresses are accepted. Default: false. */
   readonly allowPlainHttp?: boolean;
 }
 
-/** Events are appended as lines of JSON. */
+/** File to which events are appended as lines of JSON. */
 export interface FileExport extends ExportOptions {
   /** `file`: absolute path. */
   readonly file: string;
 }
 
-/** Events are published as JSON. */
+/** NATS subject to which events are published as JSON. */
 export interface NatsExport extends ExportOptions {
-  /** `nats`: addresses of servers of one cluster, `tls://name:port`. */
+  /** `nats`: addresses of servers of one cluster, for example `tls://name:port`. */
   readonly nats: readonly string[];
-  /** `subject`: what the subjects of all events begin with. Default `salt.event`. */
+  /** `subject`: prefix of the subjects of all events. Default: `salt.event`. */
   readonly subject: string;
-  /** `jetstream`: whether a stream must have stored an event. Default true. */
+  /**
+   * `jetstream`: whether an event counts as sent only after a stream has stored it. Default: true.
+   */
   readonly jetstream?: boolean;
-  /** `ca_file`: certificates that the servers' are checked by. Default: those of Node.js. */
+  /** `ca_file`: CA certificates that verify the servers. Default: those of Node.js. */
   readonly caFile?: string;
-  /** `cert_file` and `key_file`: a certificate to show to the servers. Default: none. */
+  /** `cert_file` and `key_file`: client certificate for the servers. Default: none. */
   readonly certFile?: string;
   readonly keyFile?: string;
-  /** `credentials_file`: a JWT and its key, as NATS writes them. */
+  /** `credentials_file`: file with a JWT and its key, in NATS's format. */
   readonly credentialsFile?: string;
-  /** `nkey_file`: the seed of a key. */
+  /** `nkey_file`: file with the seed of an nkey. */
   readonly nkeyFile?: string;
-  /** `timeout`: seconds to connect, and for an answer. Default 10. */
+  /** `timeout`: time limit for connecting and for a response, in seconds. Default: 10. */
   readonly timeout?: number;
-  /** `allow_plaintext`: whether `nats:` will do. Default false. */
+  /** `allow_plaintext`: whether `nats:` addresses are accepted. Default: false. */
   readonly allowPlaintext?: boolean;
 }
 
-/** One receiver of events. */
+/** One destination of events. */
 export type EventExport = WebhookExport | FileExport | NatsExport;
 
 type Given = Partial<WebhookExport & FileExport & NatsExport>;
@@ -105,7 +107,7 @@ const exportSection = section(members, {
   expected: 'a map with name and one of webhook, file and nats',
 });
 
-/** The members that only one kind of receiver has. */
+/** Members that are valid for one kind of export only. */
 const ownMembers = {
   webhook: ['webhook', 'headers', 'timeout', 'allowPlainHttp'],
   file: ['file'],
@@ -115,7 +117,7 @@ const ownMembers = {
   ],
 } as const;
 
-/** Each with a name of its own. */
+/** List of exports with unique names. */
 export const eventExports = custom<readonly EventExport[]>(
   {
     expected:
@@ -138,7 +140,10 @@ export const eventExports = custom<readonly EventExport[]>(
           names.add(name);
           return found;
         }
-        return [...found, refuseMember(item, ['name', 'another export has it'])];
+        return [
+          ...found,
+          refuseMember(item, ['name', 'the name is already used by another export']),
+        ];
       });
       return problems;
     },
@@ -146,7 +151,7 @@ export const eventExports = custom<readonly EventExport[]>(
   { type: 'array', items: exportSection },
 );
 
-/** Items of lists have the names of files; a program has those of members. */
+/** Names of members in files, mapped to their names in programs. */
 const memberNames: ReadonlyMap<string, string> = new Map(
   Object.entries(members).map(([member, schema]) => [fileNameOf(member, schema), member]),
 );
@@ -163,12 +168,12 @@ function readExport(item: unknown): EventExport | undefined {
   return nats && { ...given, name, nats, subject };
 }
 
-/** A member, and what is wrong with it; without a member it is the export. */
+/** A member with its problem. Without a member, the problem concerns the whole export. */
 type Mistake = readonly [member: keyof Given | undefined, problem: string];
 
 /**
- * What is wrong with an export beyond the kinds of its members.
- * @param set members that are there, also those that are not of their kind
+ * Returns the problems of an export beyond the types of its members.
+ * @param set all members that are present, including those of other kinds of export
  */
 function mistakesOf(given: Given, set: readonly (keyof Given)[] = membersOf(given)): Mistake[] {
   const { name } = given;
@@ -197,10 +202,10 @@ function foreignMembers(set: readonly (keyof Given)[], kind: keyof typeof ownMem
   const own: readonly string[] = ['name', 'match', 'exclude', ...ownMembers[kind]];
   return set
     .filter((member) => !own.includes(member))
-    .map((member) => [member, `an export with ${kind} has no such option`]);
+    .map((member) => [member, `an export with ${kind} does not have this option`]);
 }
 
-/** From a file, or from a program. */
+/** Returns the members that are present, with the names of either a file or a program. */
 function membersOf(value: unknown): (keyof Given)[] {
   return (sectionEntries(value) ?? [])
     .map(([name]) => memberNames.get(name) ?? name)
@@ -214,7 +219,7 @@ function isMember(name: string): name is keyof Given {
 function webhookMistakes({ webhook, allowPlainHttp }: Given): Mistake[] {
   const schemes = ['https:', allowPlainHttp === true ? 'http:' : ''];
   const expected =
-    'expected an address with https (http: with allow_plain_http), without user and password';
+    'expected an https address without user and password (http requires allow_plain_http)';
   return when(webhook !== undefined && !isAddress(webhook, schemes), 'webhook', expected);
 }
 
@@ -230,24 +235,24 @@ function natsMistakes(
     ...when(
       nats !== undefined && (nats.length === 0 || !nats.every(isServer)),
       'nats',
-      'expected addresses such as tls://name:port, by name (nats: with allow_plaintext), without user and password',
+      'expected addresses such as tls://name:port with host names, without user and password (nats: requires allow_plaintext)',
     ),
     ...when(
       subject !== undefined && !isSubject(subject),
       'subject',
-      'expected up to 256 characters, without spaces, * and >',
+      'expected up to 256 characters without spaces, * and >',
     ),
     ...when(set.includes('certFile') && !set.includes('keyFile'), 'certFile', 'needs key_file'),
     ...when(set.includes('keyFile') && !set.includes('certFile'), 'keyFile', 'needs cert_file'),
     ...when(
       set.includes('credentialsFile') && set.includes('nkeyFile'),
       'nkeyFile',
-      'expected this or credentials_file, not both',
+      'excludes credentials_file: set only one of them',
     ),
   ];
 }
 
-/** All that is wrong with an item, each by its own place. */
+/** Returns all problems of an item, each with its own place. */
 function explainExport(item: Setting): readonly ConfigError[] {
   const wrong = refusals(exportSection, item);
   if (entriesOf(item.value) === undefined) return wrong;
@@ -255,7 +260,7 @@ function explainExport(item: Setting): readonly ConfigError[] {
   return [...wrong, ...mistakes.map((mistake) => refuseMember(item, mistake))];
 }
 
-/** The members that are right. */
+/** Returns the members whose values are valid. */
 function givenOf(value: unknown): Given {
   const read = (entriesOf(value) ?? []).map(([name, found]) =>
     parseValue(exportSection, { [memberNames.get(name) ?? name]: found }),
@@ -271,13 +276,19 @@ function refuseMember(item: Setting, [member, problem]: Mistake): ConfigError {
   return new ConfigError('ERR_OPTION_TYPE', origin, problem);
 }
 
-/** The client holds a certificate against a name alone: against `localhost` where there is none. */
+/**
+ * Whether the host is an IP address. The NATS client verifies a certificate only against a name,
+ * and uses `localhost` if there is none.
+ */
 function isUnnamed(server: string): boolean {
   const { protocol, hostname } = new URL(server);
   return protocol === 'tls:' && isIP(hostname.replace(/^\[|\]$/g, '')) !== 0;
 }
 
-/** Secrets do not belong in addresses, which are shown. */
+/**
+ * Whether the text is an address with an accepted scheme and without credentials. Addresses are
+ * displayed, so they must not contain secrets.
+ */
 function isAddress(address: string, schemes: readonly string[]): boolean {
   if (!URL.canParse(address)) return false;
   const { protocol, username, password } = new URL(address);

@@ -1,21 +1,23 @@
-/** Listeners of a salt-master, and their tags. */
+/** Listeners of a salt-master and the tags that they match. */
 
 import { moduleNames, pairsOf, type Settings } from './settings.ts';
 
-/** A glob that something listens for. */
+/** A tag glob with its listener. */
 export interface Listening {
-  /** A glob on tags; `*`: everything. */
+  /** Glob on tags; `*` matches every tag. */
   readonly pattern: string;
-  /** Who, for instance `reactor` or `engine http_logstash`. */
+  /** Name of the listener, for example `reactor` or `engine http_logstash`. */
   readonly listener: string;
   readonly file: string;
-  /** 1 is the first; 0 if there is none. */
+  /** Line number, starting at 1, or 0 if unknown. */
   readonly line: number;
-  /** Whether this master does not serve the listener. Default: it does. */
+  /** Whether this master does not support the listener. Absent if it does. */
   readonly isUnserved?: true;
 }
 
-/** Engines that forward every event, or those of their `tags` [salt/engines of 3007.0]. */
+/**
+ * Engines that forward every event, or the events that match their `tags` [salt/engines of 3007.0].
+ */
 export const forwardingEngines: ReadonlySet<string> = new Set([
   'fluent',
   'http_logstash',
@@ -24,7 +26,9 @@ export const forwardingEngines: ReadonlySet<string> = new Set([
   'test',
 ]);
 
-/** Where engines that run in the master fire what they hear elsewhere. */
+/**
+ * Prefixes of the tags under which Salt's engines emit events that they received from elsewhere.
+ */
 const firingEngines: ReadonlyMap<string, string> = new Map([
   ['docker_events', 'salt/engines/docker_events'],
   ['ircbot', 'salt/engines/ircbot'],
@@ -38,12 +42,14 @@ const firingEngines: ReadonlyMap<string, string> = new Map([
   ['webhook', 'salt/engines/hook'],
 ]);
 
-/** Prefixes of tags that the master's own engines fire: nobody else needs to be let. */
+/**
+ * Returns the tag prefixes that the master's own engines emit. Minions need no permission for them.
+ */
 export function enginePrefixes(settings: Settings): string[] {
   return engineNames(settings).flatMap((name) => firingEngines.get(name) ?? []);
 }
 
-/** What Salt's reactor listens for. */
+/** Returns the tag globs of Salt's reactor. */
 export function reactorPatterns(settings: Settings): Listening[] {
   const { value, origin } = settings.get('reactor') ?? {};
   if (!Array.isArray(value) || origin === undefined) return [];
@@ -56,7 +62,10 @@ export function engineNames(settings: Settings): string[] {
   return moduleNames(settings.get('engines')?.value);
 }
 
-/** `- name: {option: …}`, or the older `- name: [{option: …}]`. */
+/**
+ * Returns an option of an engine from `- name: {option: …}` or from the older form `- name:
+ * [{option: …}]`.
+ */
 export function engineOption(engines: unknown, engine: string, option: string): unknown {
   const options = [engines]
     .flat()

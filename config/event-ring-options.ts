@@ -1,4 +1,4 @@
-/** `saltbridge: event_ring:`, the latest events for readers that reconnect. */
+/** `saltbridge: event_ring:`, a buffer of the latest events for readers that reconnect. */
 
 import type { Static } from 'typebox';
 import type { HttpApiOptions } from './http-api-options.ts';
@@ -8,26 +8,26 @@ export const eventRing = section(
   {
     entries: integer(0, 10_000_000, {
       default: 10_000,
-      description: 'Events that are kept. 0: none.',
+      description: 'Number of events to store. 0: none.',
     }),
     bytes: bytes(65_536, 2 ** 40, {
       default: 32 * mebibyte,
-      description: 'Size of all of them, packed.',
+      description: 'Size of all stored events, packed.',
     }),
   },
-  { expected: 'a map with any of entries (0: none are kept), bytes (65536 or more)' },
+  { expected: 'a map with any of entries (0 stores no events), bytes (65536 or more)' },
 );
 
 /** Capacity of the event ring. */
 export type EventRingOptions = Static<typeof eventRing>;
 
-/** Returns the capacity of the event ring, or `undefined` if events are not kept. */
+/** Returns the capacity of the event ring, or `undefined` if it stores no events. */
 export function eventRingSize(config: {
   readonly eventRing: EventRingOptions | null;
   readonly api: HttpApiOptions | null;
   readonly restCherrypy: HttpApiOptions | null;
 }): EventRingOptions | undefined {
-  // Readers over HTTP are those that lose a connection.
+  // Only readers over HTTP reconnect and continue.
   const isServed = (config.api ?? config.restCherrypy)?.port !== undefined;
   const size = config.eventRing ?? (isServed ? defaultsOf(eventRing) : undefined);
   return size === undefined || size.entries === 0 ? undefined : size;

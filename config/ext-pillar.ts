@@ -1,7 +1,6 @@
-/** Salt's option `ext_pillar`: sources of pillar beside the files. */
+/** Salt's option `ext_pillar`: sources of pillar besides the files. */
 
 import type { Static } from 'typebox';
-import { extPillarAdvice } from './advice.ts';
 import {
   ConfigError,
   type ConfigWarning,
@@ -9,6 +8,7 @@ import {
   placeOf,
   typeError,
 } from './config-error.ts';
+import { extPillarAdvice } from './ext-pillar-advice.ts';
 import { type GitRemote, gitPillarRemotes, remotesIn } from './git-options.ts';
 import {
   absolutePath,
@@ -35,31 +35,31 @@ import {
   toPlain,
 } from './settings.ts';
 
-/** An address with `{id}` in it, and what may be asked. */
+/** An address that contains `{id}`, with the requests that are permitted. */
 export interface PillarAddress {
   readonly url: string;
   readonly hosts: readonly string[];
   readonly allowsPlainHttp?: boolean;
 }
 
-/** Returns why an address may not be requested; `undefined` if it may. */
+/** Returns the reason why an address must not be requested, or `undefined` if it may be. */
 export function pillarAddressProblem({
   url,
   hosts,
   allowsPlainHttp = false,
 }: PillarAddress): string | undefined {
   const address = tryUrl(url.replaceAll('{id}', 'id'));
-  // An id must not choose the host.
+  // A minion id must not choose the host.
   if (address === undefined || address.host !== tryUrl(url.replaceAll('{id}', 'other'))?.host) {
-    return 'expected an address with {id} behind the host';
+    return 'expected an address with {id} after the host';
   }
   if (address.protocol !== 'https:' && !(allowsPlainHttp && address.protocol === 'http:')) {
-    return 'expected https (or http, where that is allowed)';
+    return 'expected an https address; http requires allow_plain_http';
   }
   if (address.username !== '' || address.password !== '') {
-    return 'user and password go into headers';
+    return 'user and password are not accepted in an address: send them in headers';
   }
-  return hosts.includes(address.host) ? undefined : 'its host is not among hosts';
+  return hosts.includes(address.host) ? undefined : 'the host is not listed under hosts';
 }
 
 function tryUrl(text: string): URL | undefined {
@@ -68,33 +68,33 @@ function tryUrl(text: string): URL | undefined {
 
 const size = bytes(1, 100_000_000);
 
-/** `minion_files`: a directory with a file for each minion. */
+/** `minion_files`: a directory with one file per minion. */
 const filesSection = section(
   {
-    /** Absolute. In it `<id>.json`, `<id>.yaml` or `<id>.yml`. */
+    /** Absolute path of a directory that contains `<id>.json`, `<id>.yaml` or `<id>.yml`. */
     directory: absolutePath(),
-    /** Size of a file. Default 4 MiB. */
+    /** Maximum size of a file, in bytes. Default: 4 MiB. */
     maxBytes: optional(size),
   },
   { expected: 'a map' },
 );
 
-/** `minion_http`: a service that answers with the pillar of a minion. */
+/** `minion_http`: a service that returns the pillar of a minion. */
 const httpSection = section(
   {
-    /** With `{id}` in place of the minion's id, behind the host. */
+    /** Address with `{id}`, the minion's id, after the host. */
     url: text(),
-    /** Hosts that may be requested, with the port if the address names it. */
+    /** Hosts that may be requested, including the port if the address has one. */
     hosts: textList(),
-    /** Default `json`. */
+    /** Format of the response. Default: `json`. */
     format: optional(oneOf(['json', 'yaml'])),
-    /** Sent with each request. Default: none. Secret. */
+    /** Headers of each request. Default: none. Secret. */
     headers: optional(headers()),
-    /** Seconds for the whole answer. Default 10. */
+    /** Time limit for the complete response, in seconds. Default: 10. */
     timeout: optional(number(0.1, 300)),
-    /** Size of an answer. Default 4 MiB. */
+    /** Maximum size of a response, in bytes. Default: 4 MiB. */
     maxBytes: optional(size),
-    /** Whether `http:` is accepted. Default false. */
+    /** Whether `http:` addresses are accepted. Default: false. */
     allowPlainHttp: optional(flag()),
   },
   { expected: 'a map' },
@@ -103,14 +103,16 @@ const httpSection = section(
 type MinionFilesEntry = { readonly module: 'minion_files' } & Static<typeof filesSection>;
 type MinionHttpEntry = { readonly module: 'minion_http' } & Static<typeof httpSection>;
 
-/** `git`: pillar files of repositories. */
+/** `git`: pillar files in repositories. */
 export interface GitPillarEntry {
   readonly module: 'git';
-  /** Each with its branch in front, or with that of `git_pillar_branch`. */
+  /** Remotes, each with its own branch or that of `git_pillar_branch`. */
   readonly remotes: readonly GitRemote[];
 }
 
-/** A module of a configuration file that is not served: minions get an error in its place. */
+/**
+ * A module in a configuration file that is not supported. Minions get an error instead of its data.
+ */
 export interface UnservedPillarEntry {
   readonly module: 'unserved';
   /** Name of the module in the file. */
@@ -124,12 +126,12 @@ export type ExtPillarEntry =
   | MinionHttpEntry
   | UnservedPillarEntry;
 
-/** The modules that an entry may name. */
+/** Names of the supported modules. */
 const extPillarModules: readonly string[] = ['git', 'minion_files', 'minion_http'];
 
 /**
- * As in Salt a list of maps, from modules to their options. Modules that are not served become
- * entries of their own in files, where a warning names them; a program is refused.
+ * List of maps from modules to their options, as in Salt. An unsupported module in a file becomes
+ * an entry of its own and causes a warning. An unsupported module from a program is rejected.
  */
 export const extPillarEntries = custom<readonly ExtPillarEntry[]>(
   {
@@ -148,13 +150,13 @@ export const extPillarEntries = custom<readonly ExtPillarEntry[]>(
   { type: 'array', items: { type: 'object' } },
 );
 
-/** All that is wrong with an item, each by its own place. */
+/** Returns all problems of an item, each with its own place. */
 function explainItem(item: Setting): readonly ConfigError[] {
   if (!readItem(toPlain(item.value)).includes(undefined)) return [];
   const modules = settingsOf(item).filter(([name]) => extPillarModules.includes(name));
   const problems = modules.flatMap(([name, options]) => explainModule(name, options));
   if (problems.length > 0) return problems;
-  return [typeError(item.origin, item.value, 'a map of a module to its options')];
+  return [typeError(item.origin, item.value, 'a map of one module to its options')];
 }
 
 function explainModule(name: string, options: Setting): readonly ConfigError[] {
@@ -164,7 +166,7 @@ function explainModule(name: string, options: Setting): readonly ConfigError[] {
   return refusals(isDirectory ? absolutePath() : filesSection, options);
 }
 
-/** The places of the remotes of all entries `git`, in their order. */
+/** Returns the places of the remotes of all `git` entries, in order. */
 export function pillarRemotesIn(settings: Settings): readonly OptionOrigin[] {
   const setting = settings.get('ext_pillar');
   const items = setting === undefined ? [] : itemsOf(setting);
@@ -175,7 +177,7 @@ export function pillarRemotesIn(settings: Settings): readonly OptionOrigin[] {
   );
 }
 
-/** The addresses that may not be asked. */
+/** Returns an error for each address that must not be requested. */
 export function extPillarProblems(settings: Settings): readonly ConfigError[] {
   const setting = settings.get('ext_pillar');
   const items = setting === undefined ? [] : itemsOf(setting);
@@ -191,7 +193,9 @@ export function extPillarProblems(settings: Settings): readonly ConfigError[] {
   );
 }
 
-/** From a program, or from a file; `undefined` for what cannot be read. */
+/**
+ * Reads an item from a program or a file. The result contains `undefined` for each invalid part.
+ */
 function readItem(item: unknown): (ExtPillarEntry | undefined)[] {
   const pairs = entriesOf(item);
   if (pairs === undefined || pairs.length === 0) return [undefined];
@@ -226,7 +230,10 @@ function readEntry(module: string, options: unknown): ExtPillarEntry | undefined
   return read && { module: 'minion_http', ...read };
 }
 
-/** A text alone is the directory, as modules of Salt's take a text. */
+/**
+ * Converts the options of a module to settings. A plain text is the directory, as in modules of
+ * Salt.
+ */
 function asSettings(options: unknown): unknown {
   const pairs: readonly (readonly [string, unknown])[] | undefined =
     typeof options === 'string' ? [['directory', options]] : entriesOf(options);
@@ -234,13 +241,13 @@ function asSettings(options: unknown): unknown {
   return pairs && new Map(pairs.map(([name, value]) => [name, { value, origin }]));
 }
 
-/** The modules of an option `ext_pillar` that are not served, each once. */
+/** Returns the unsupported modules of an `ext_pillar` option without duplicates. */
 export function unservedExtPillars(value: unknown): readonly string[] {
   const names = [value].flat().flatMap((item) => (entriesOf(item) ?? []).map(([name]) => name));
   return [...new Set(names)].filter((name) => !extPillarModules.includes(name));
 }
 
-/** One warning for each module that is not served. */
+/** Returns a warning for each unsupported module. */
 export function warnOfExtPillar(settings: Settings): ConfigWarning[] {
   const setting = settings.get('ext_pillar');
   if (setting === undefined) return [];
@@ -251,10 +258,10 @@ export function warnOfExtPillar(settings: Settings): ConfigWarning[] {
   }));
 }
 
-/** Why a module of `ext_pillar` is not served, and what to use instead. */
+/** Returns the reason why a module of `ext_pillar` is not supported, with an alternative. */
 export function unservedReason(name: string): string {
   const advice = extPillarAdvice(name);
   return advice === undefined
-    ? `is none of the modules that are served, which are ${extPillarModules.join(', ')}`
-    : `is not served: ${advice}`;
+    ? `is unknown: the supported modules are ${extPillarModules.join(', ')}`
+    : `is not supported: ${advice}`;
 }

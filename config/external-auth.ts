@@ -1,25 +1,28 @@
-/** What `external_auth` says of how users are authenticated: the keys that begin with `^`. */
+/** Settings of the authentication back ends: the keys of `external_auth` that begin with `^`. */
 
 import { type ConfigWarning, placeOf } from './config-error.ts';
 import type { MasterConfig } from './options.ts';
 import { isSettings, type Settings } from './settings.ts';
 
-/** Of `file` [salt/auth/file.py]. */
+/** Settings of the back end `file` [salt/auth/file.py]. */
 export interface FileBackendSettings {
   readonly kind: 'file';
   readonly filename: string;
   readonly filetype: 'text' | 'htpasswd' | 'htdigest';
-  /** Of `text`: how passwords are kept, `plaintext` or a digest. */
+  /** Format of the passwords in a `text` file: `plaintext` or the name of a digest. */
   readonly hashtype: string;
   readonly fieldSeparator: string;
-  /** The first is 1. */
+  /** Index of the field with the user name. The first field is 1. */
   readonly usernameField: number;
   readonly passwordField: number;
-  /** Of `htdigest`. */
+  /** Realm of an `htdigest` file. */
   readonly realm: string;
 }
 
-/** Of `jwt`, which Salt does not have: tokens of an identity provider. */
+/**
+ * Settings of the back end `jwt`, which accepts tokens of an identity provider. Salt does not have
+ * it.
+ */
 export interface JwtBackendSettings {
   readonly kind: 'jwt';
   readonly issuer: string;
@@ -30,22 +33,22 @@ export interface JwtBackendSettings {
   readonly groupsClaim: string;
 }
 
-/** Of one back end. */
+/** Settings of one back end. */
 export type BackendSettings =
   | FileBackendSettings
   | JwtBackendSettings
   | { readonly kind: 'keystone'; readonly domain: string }
   | { readonly kind: 'auto' | 'ldap' | 'pam' | 'sharedsecret' };
 
-/** Settings, or why there are none. */
+/** Settings of a back end, or the reason why they are unusable. */
 export type ReadBackend =
   | { readonly settings: BackendSettings }
-  /** Nobody can log in by it. */
+  /** Reason why no user can log in with this back end. */
   | { readonly problem: string };
 
 type ReadConfig = Pick<MasterConfig, 'confirmAutoEauth' | 'eauth' | 'externalAuth'>;
 
-/** Digests of passwords that are compared; the shorter ones because files have them. */
+/** Supported password digests. The weak ones are supported because existing files use them. */
 const hashtypes: ReadonlySet<string> = new Set([
   'plaintext',
   'md5',
@@ -56,22 +59,25 @@ const hashtypes: ReadonlySet<string> = new Set([
   'sha512',
 ]);
 
-/** A symmetric one, or `none`, would let in whoever knows what is public. */
+/**
+ * Accepted signature algorithms. A symmetric algorithm, or `none`, would accept tokens that anyone
+ * can make from public data.
+ */
 const algorithms: ReadonlySet<string> = new Set([
   ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
   ...['ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
 ]);
 
-/** What is said of a back end under `external_auth`; anything may stand there. */
+/** Reads the settings of a back end under `external_auth`. The values may have any type. */
 export function readBackend(name: string, config: ReadConfig): ReadBackend {
   const options = optionsOf(config.externalAuth[name]);
   const read = Object.hasOwn(readers, name) ? readers[name] : undefined;
   if (read === undefined) {
-    return { problem: `is not served; there are ${Object.keys(readers).join(', ')}` };
+    return { problem: `is not supported; supported back ends: ${Object.keys(readers).join(', ')}` };
   }
   const known = knownOptions[name] ?? [];
   const other = [...options.keys()].find((option) => !known.includes(option));
-  if (other !== undefined) return { problem: `^${other} is no option of it` };
+  if (other !== undefined) return { problem: `unknown option ^${other}` };
   return read(options, config);
 }
 
@@ -95,7 +101,7 @@ const readers: Readonly<Record<string, (options: Options, config: ReadConfig) =>
   auto: (_, { confirmAutoEauth }) =>
     confirmAutoEauth
       ? { settings: { kind: 'auto' } }
-      : { problem: 'lets in everybody; if that is meant, set saltbridge: confirm_auto_eauth' },
+      : { problem: 'accepts every user; to confirm this, set saltbridge: confirm_auto_eauth' },
   file: readFile,
   jwt: readJwt,
   keystone: (options) => {
@@ -106,18 +112,19 @@ const readers: Readonly<Record<string, (options: Options, config: ReadConfig) =>
   ldap: (_, { eauth }) => {
     if (eauth.ldapByGroupOnly) {
       return {
-        problem: 'auth_by_group_membership_only would ask for no password; it is not served',
+        problem:
+          'auth_by_group_membership_only is not supported, because no password would be checked',
       };
     }
     if (eauth.ldapStarttls && eauth.ldapTls) {
       return { problem: 'auth.ldap.starttls and auth.ldap.tls exclude each other' };
     }
     if (eauth.ldapBinddn === null && !eauth.ldapAnonymous) {
-      return { problem: 'auth.ldap.binddn or auth.ldap.anonymous is needed to find users' };
+      return { problem: 'auth.ldap.binddn or auth.ldap.anonymous must be set to find users' };
     }
     const searches = eauth.ldapAnonymous || eauth.ldapBindpw !== null;
     if (searches && eauth.ldapFilter?.includes('{{') !== true) {
-      return { problem: 'auth.ldap.filter must name the user: (uid={{ username }})' };
+      return { problem: 'auth.ldap.filter must contain the user name: (uid={{ username }})' };
     }
     const unbalanced = [
       ['auth.ldap.filter', eauth.ldapFilter],
@@ -125,7 +132,9 @@ const readers: Readonly<Record<string, (options: Options, config: ReadConfig) =>
     ].find(([, filter]) => !isBalanced(filter ?? ''));
     if (unbalanced !== undefined) return { problem: `${unbalanced[0]} has unpaired parentheses` };
     if (!searches && eauth.ldapBinddn?.includes('{{') !== true) {
-      return { problem: 'auth.ldap.binddn must name the user where auth.ldap.bindpw is not set' };
+      return {
+        problem: 'auth.ldap.binddn must contain the user name if auth.ldap.bindpw is not set',
+      };
     }
     return { settings: { kind: 'ldap' } };
   },
@@ -136,13 +145,13 @@ const readers: Readonly<Record<string, (options: Options, config: ReadConfig) =>
       : { settings: { kind: 'sharedsecret' } },
 };
 
-/** Names of the back ends that there are, as under `external_auth`. */
+/** Names of the supported back ends, as under `external_auth`. */
 export const servedEauths: readonly string[] = Object.keys(readers).sort();
 
 function readFile(options: Options): ReadBackend {
   const filename = textOf(options, 'filename', undefined);
   if (filename === undefined || !filename.startsWith('/')) {
-    return { problem: '^filename: expected a whole path' };
+    return { problem: '^filename: expected an absolute path' };
   }
   const filetype = (['text', 'htpasswd', 'htdigest'] as const).find(
     (type) => type === (options.get('filetype') ?? 'text'),
@@ -157,10 +166,11 @@ function readFile(options: Options): ReadBackend {
   const passwordField = fieldOf(options, 'password_field', 2);
   if (fieldSeparator === undefined) return { problem: '^field_separator: expected text' };
   if (usernameField === undefined || passwordField === undefined) {
-    return { problem: '^username_field, ^password_field: expected numbers from 1 on' };
+    return { problem: '^username_field, ^password_field: expected numbers, starting at 1' };
   }
   const realm = textOf(options, 'realm', '') ?? '';
-  if (filetype === 'htdigest' && realm === '') return { problem: '^realm is needed for htdigest' };
+  if (filetype === 'htdigest' && realm === '')
+    return { problem: '^realm must be set for htdigest' };
   const fields = { hashtype, fieldSeparator, usernameField, passwordField };
   return { settings: { kind: 'file', filename, filetype, realm, ...fields } };
 }
@@ -170,7 +180,7 @@ function readJwt(options: Options): ReadBackend {
   const audience = textOf(options, 'audience', undefined);
   const jwksUri = textOf(options, 'jwks_uri', undefined);
   if (issuer === undefined || audience === undefined || jwksUri === undefined) {
-    return { problem: '^issuer, ^audience and ^jwks_uri are needed' };
+    return { problem: '^issuer, ^audience and ^jwks_uri must be set' };
   }
   if (!isSafeUrl(jwksUri)) return { problem: '^jwks_uri: expected an https address' };
   const given = options.get('algorithms') ?? ['RS256', 'ES256'];
@@ -187,7 +197,10 @@ function readJwt(options: Options): ReadBackend {
   return { settings: { kind: 'jwt', issuer, audience, jwksUri, algorithms: chosen, ...claims } };
 }
 
-/** Whether the parentheses of a filter are paired. Those in values are written as `\\28` and `\\29`. */
+/**
+ * Whether the parentheses of a filter are paired. Parentheses in values are written as `\\28` and
+ * `\\29`.
+ */
 function isBalanced(filter: string): boolean {
   let depth = 0;
   for (const sign of filter.replace(/[^()]/g, '')) {
@@ -197,7 +210,9 @@ function isBalanced(filter: string): boolean {
   return depth === 0;
 }
 
-/** Keys travel unprotected on no other way but within this machine. */
+/**
+ * Whether keys can be fetched from this address safely: over https, or over http from this machine.
+ */
 function isSafeUrl(text: string): boolean {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol === 'https:') return true;
@@ -230,7 +245,7 @@ export function warnOfBackends(config: MasterConfig, settings: Settings): Config
     const read = readBackend(name, config);
     if (!('problem' in read)) return [];
     const origin = entries?.get(name)?.origin ?? { file: 'options', line: 0, key: 'external_auth' };
-    const message = `${placeOf(origin)}: external_auth: ${name}: ${read.problem}; nobody can log in by it`;
+    const message = `${placeOf(origin)}: external_auth: ${name}: ${read.problem}; no user can log in with it`;
     return [{ kind: 'no-login', ...origin, message }];
   });
 }

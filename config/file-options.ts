@@ -1,4 +1,4 @@
-/** Values of the options of the file server, of states and of targets. */
+/** Schemas of the options of the file server, of states and of targets. */
 
 import {
   compileSearchPattern,
@@ -9,22 +9,22 @@ import {
 import { absolutePath, custom, list, mapOf, parseValue, text, textList } from './schema.ts';
 import { entriesOf } from './settings.ts';
 
-/** Absolute paths by environment; an environment without a value has no paths. */
+/** Map of environments to absolute paths. An environment without a value has no paths. */
 export const fileRoots = mapOf(list(absolutePath(), { expected: 'a list of absolute paths' }), {
   expected: 'a map of environments to lists of absolute paths',
   takesNull: true,
 });
 
-/** Regular expressions with Python's meaning. */
+/** Regular expressions in Python's syntax. */
 export const patternList = list(
   text({
-    expected: 'a regular expression that can be read',
+    expected: 'a valid regular expression',
     accept: (value) => {
       const pattern = typeof value === 'number' ? String(value) : value;
       return typeof pattern === 'string' && isPattern(pattern) ? pattern : undefined;
     },
   }),
-  { expected: 'a regular expression or a list of them, each of which can be read' },
+  { expected: 'a valid regular expression or a list of them' },
 );
 
 function isPattern(pattern: string): boolean {
@@ -36,13 +36,13 @@ function isPattern(pattern: string): boolean {
   }
 }
 
-/** A map of any values that a file can hold. */
+/** Map of any values that a file can contain. */
 export const plainMap = custom<WireMap>(
   { expected: 'a map', accept: readPlainMap },
   { type: 'object' },
 );
 
-/** The section of the bridge, which reads it with schemas of its own. */
+/** The `bridge` section. The bridge validates it with its own schemas. */
 export const bridgeMap = custom<Readonly<Record<string, unknown>>>(
   { expected: 'a map', accept: readPlainMap },
   { type: 'object' },
@@ -78,7 +78,7 @@ export const flagOrNames = custom<boolean | readonly string[]>(
   { type: ['boolean', 'array'] },
 );
 
-/** Names with a compound expression each, as text or as a list of words. */
+/** Map of names to compound expressions, each a text or a list of words. */
 export const nodegroups = mapOf(
   custom<Nodegroups[string]>(
     { expected: 'an expression as text or as a list of words', accept: definitionOf },

@@ -4,17 +4,17 @@ import { type ConfigWarning, placeOf } from './config-error.ts';
 import { custom, parseValue, textList } from './schema.ts';
 import { originOfSetting, type Settings, textsOf, toPlain } from './settings.ts';
 
-/** A file backend of this master. */
+/** File backend that this master supports. */
 export type BackendName = 'roots' | 'gitfs';
 
-/** Those that are served, as Salt spells them. */
+/** Supported backends by their names in Salt. */
 const served: ReadonlyMap<string, BackendName> = new Map([
   ['roots', 'roots'],
   ['git', 'gitfs'],
   ['gitfs', 'gitfs'],
 ]);
 
-/** In the order in which they are asked. Others are passed over; a warning names them. */
+/** File backends in the order of look-up. Unsupported ones are skipped with a warning. */
 export const fileserverBackends = custom<readonly BackendName[]>(
   {
     expected: 'a list of file backends: roots, gitfs',
@@ -26,21 +26,24 @@ export const fileserverBackends = custom<readonly BackendName[]>(
   { type: 'array', items: { type: 'string' } },
 );
 
-/** One for each backend that is not served, and one for repositories that none of them serves. */
+/**
+ * Returns a warning for each unsupported backend, and one if repositories are configured without a
+ * backend that serves them.
+ */
 export function warnOfFileBackends(settings: Settings): ConfigWarning[] {
   const setting = settings.get('fileserver_backend');
   const names = textsOf(toPlain(setting?.value));
   const others = names.filter((name) => !served.has(name));
   const warnings = others.map((name): ConfigWarning => {
     const origin = originOfSetting(settings, 'fileserver_backend');
-    const advice = 'the file server has the backends roots and gitfs';
-    const message = `${placeOf(origin)}: fileserver_backend: ${name} is not served: ${advice}`;
+    const advice = 'the file server supports the backends roots and gitfs';
+    const message = `${placeOf(origin)}: fileserver_backend: ${name} is not supported: ${advice}`;
     return { kind: 'not-served', ...origin, message };
   });
   const remotes = settings.get('gitfs_remotes');
   const isUnused = !names.some((name) => served.get(name) === 'gitfs');
   if (remotes === undefined || textsOfRemotes(remotes.value) === 0 || !isUnused) return warnings;
-  const message = `${placeOf(remotes.origin)}: gitfs_remotes has no effect: fileserver_backend does not name gitfs`;
+  const message = `${placeOf(remotes.origin)}: gitfs_remotes has no effect: add gitfs to fileserver_backend`;
   return [...warnings, { kind: 'bounded', ...remotes.origin, message }];
 }
 

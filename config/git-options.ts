@@ -1,4 +1,6 @@
-/** Salt's options of git repositories: `gitfs_*`, `git_pillar_*`, and ours under `git`. */
+/**
+ * Salt's options of git repositories, `gitfs_*` and `git_pillar_*`, and our options under `git`.
+ */
 
 import type { Static, TSchema, TUnsafe } from 'typebox';
 import { type ConfigError, typeError, unknownOption } from './config-error.ts';
@@ -31,29 +33,29 @@ import {
   toPlain,
 } from './settings.ts';
 
-/** Where a repository is, and how it is fetched. */
+/** Address of a repository and the options for fetching it. */
 export interface GitAccess {
-  /** As git takes it: `https://…`, `ssh://…`, `user@host:path`. */
+  /** Address in git's syntax: `https://…`, `ssh://…`, `user@host:path`. */
   readonly url: string;
-  /** `user`, `password`: for `https`. Default: none. */
+  /** `user`, `password`: credentials for `https`. Default: none. */
   readonly user: string;
   readonly password: string;
-  /** `privkey`: file of the key for `ssh`. Default: what ssh finds. */
+  /** `privkey`: file of the private key for `ssh`. Default: the keys that ssh finds. */
   readonly privkey: string;
-  /** `ssl_verify`. Default true. */
+  /** `ssl_verify`: whether server certificates are verified. Default: true. */
   readonly sslVerify: boolean;
-  /** `refspecs`: what is fetched. Default: all branches and tags. */
+  /** `refspecs`: references to fetch. Default: all branches and tags. */
   readonly refspecs: readonly string[];
-  /** `update_interval`: seconds between fetches. Default 60. */
+  /** `update_interval`: time between fetches, in seconds. Default: 60. */
   readonly updateInterval: number;
 }
 
-/** What the parameters of a remote may be, by their names in Salt. */
+/** Parameters of a remote, by their names in Salt. */
 export type GitParameters = Readonly<Record<string, string | number | boolean | readonly string[]>>;
 
-/** What a remote says of one environment. */
+/** Settings of one environment of a remote. */
 export interface GitSaltenv {
-  /** Its name. */
+  /** Name of the environment. */
   readonly saltenv: string;
   readonly ref?: string;
   readonly root?: string;
@@ -62,16 +64,16 @@ export interface GitSaltenv {
 
 /** An item of `gitfs_remotes` or of `ext_pillar: git`. */
 export interface GitRemote {
-  /** As it stands there; for pillar it begins with the branch. */
+  /** Identifier as written in the configuration. For pillar it begins with the branch. */
   readonly id: string;
   readonly parameters: GitParameters;
-  /** `saltenv` */
+  /** `saltenv`: settings of single environments. */
   readonly saltenv: readonly GitSaltenv[];
 }
 
 export type GitRefType = 'branch' | 'tag' | 'sha';
 
-/** As Salt takes it: a list, or a text with commas. */
+/** Returns the schema of a list, which may also be written as text with commas, as in Salt. */
 function commaList<S extends TSchema>(item: S, expected: string): TUnsafe<readonly Static<S>[]> {
   const items = list(item, { expected });
   return custom<readonly Static<S>[]>(
@@ -94,13 +96,13 @@ const refTypes = commaList(refType, 'a list, each one of branch, tag, sha');
 
 const refspecForm = /^\+?refs\/[^:\s]+:refs\/(?:remotes\/[^/:\s]+|tags)\/[^:\s]+$/;
 
-/** What git cannot take for anything else. */
+/** Refspecs that git cannot mistake for an option. */
 const refspecs = commaList(
   textWhere((it) => refspecForm.test(it), 'a refspec: +refs/heads/*:refs/remotes/origin/*'),
   'a list of refspecs: +refs/heads/*:refs/remotes/origin/*',
 );
 
-/** The name of a branch or tag, or a commit; a directory. */
+/** Name of a branch or tag, a commit, or a directory. Must not begin with `-`. */
 const safeText = anyText({
   expected: 'text that does not begin with -',
   accept: (value) => {
@@ -115,7 +117,10 @@ const saltenvSection = section({
   mountpoint: optional(anyText()),
 });
 
-/** A map, or as in Salt a list of maps with one name each, of which each may be such a list. */
+/**
+ * Environments as a map, or as in Salt a list of maps with one name each. The settings of each may
+ * also be such a list.
+ */
 const saltenvs = custom<readonly GitSaltenv[]>(
   {
     expected: 'a list of environments, each with ref, root or mountpoint',
@@ -135,7 +140,7 @@ const saltenvs = custom<readonly GitSaltenv[]>(
   { type: ['array', 'object'] },
 );
 
-/** All that is wrong with one environment, each by its own place. */
+/** Returns all problems of one environment, each with its own place. */
 function explainSaltenv(env: Setting): readonly ConfigError[] {
   const parameters = parametersIn(env);
   if (parameters === undefined) {
@@ -144,7 +149,7 @@ function explainSaltenv(env: Setting): readonly ConfigError[] {
   return refusals(saltenvSection, { ...env, value: new Map(parameters) });
 }
 
-/** What was read already, as a program passes it. */
+/** Returns the pairs of a value that a program passes in parsed form. */
 function ofProgram(value: unknown): [string, unknown][] | undefined {
   if (!Array.isArray(value)) return undefined;
   const read = value.map((item): [string, unknown] | undefined => {
@@ -154,7 +159,7 @@ function ofProgram(value: unknown): [string, unknown][] | undefined {
   return read.every((item) => item !== undefined) ? read : undefined;
 }
 
-/** Salt's `repack_dictlist`: the pairs of a map, or of a list of maps. */
+/** Returns the pairs of a map or of a list of maps, like Salt's `repack_dictlist`. */
 function repack(value: unknown): [string, unknown][] | undefined {
   const plain = toPlain(value);
   if (!Array.isArray(plain)) return entriesOf(plain);
@@ -165,7 +170,7 @@ function repack(value: unknown): [string, unknown][] | undefined {
 
 const interval = integer(1, 1_000_000_000, { unit: 'seconds' });
 
-/** Parameters of a remote, by their names in Salt. */
+/** Parameters that all remotes share, by their names in Salt. */
 const shared = {
   ...{ name: text(), user: anyText(), password: anyText(), privkey: anyText(), pubkey: anyText() },
   ...{ insecure_auth: flag(), ssl_verify: flag(), refspecs, base: safeText, root: anyText() },
@@ -192,7 +197,10 @@ const ofPillar: Known = {
 
 type Known = Readonly<Record<string, TUnsafe<GitParameters[string]>>>;
 
-/** @param known parameters of a remote */
+/**
+ * Returns the schema of a list of remotes.
+ * @param known - accepted parameters of a remote
+ */
 function remotesKind(known: Known): TUnsafe<readonly GitRemote[]> {
   return custom<readonly GitRemote[]>(
     {
@@ -209,16 +217,19 @@ function remotesKind(known: Known): TUnsafe<readonly GitRemote[]> {
   );
 }
 
-/** Each with its place. */
+/** Returns the items of a setting, each with its place. */
 export function remotesIn(setting: Setting): readonly Setting[] {
   return Array.isArray(setting.value) ? itemsOf(setting) : [setting];
 }
 
-/** All that is wrong with an item, each by its own place; the address, which may hold a password, is none. */
+/**
+ * Returns all problems of an item, each with its own place. The place never contains the address,
+ * which may hold a password.
+ */
 function explainRemote(item: Setting, known: Known): readonly ConfigError[] {
   if (readRemote(toPlain(item.value), known) !== undefined) return [];
   const [remote, ...members] = settingsOf(item);
-  // As a program passes what was read already.
+  // A program passes remotes in parsed form.
   const isOfProgram = remote?.[0] === 'id' && typeof remote[1].value === 'string';
   const read = isOfProgram
     ? members.flatMap(([name, member]) => (name === 'parameters' ? settingsOf(member) : []))
@@ -250,18 +261,18 @@ function explainRemote(item: Setting, known: Known): readonly ConfigError[] {
   return problems.length > 0 ? problems : [refusal];
 }
 
-/** As {@link repack} does, with places. */
+/** Returns the pairs that {@link repack} returns, with places. */
 function parametersIn(setting: Setting): readonly (readonly [string, Setting])[] | undefined {
   if (repack(setting.value) === undefined) return undefined;
   const maps = remotesIn(setting);
-  // What has no value is refused as well.
+  // Entries without a value are rejected as well.
   return maps.flatMap((map) => (isSettings(map.value) ? [...map.value] : settingsOf(map)));
 }
 
 function readRemote(item: unknown, known: Known): GitRemote | undefined {
   if (typeof item === 'string') return withId(item, {}, []);
   const [[id, given] = ['', undefined], ...others] = entriesOf(item) ?? [];
-  // A program passes what was read already.
+  // A program passes values in parsed form.
   if (id === 'id' && typeof given === 'string') {
     const rest = new Map(others);
     const saltenv = parseValue(saltenvs, rest.get('saltenv') ?? []);
@@ -302,7 +313,7 @@ function withId(
 
 const gitfsRemotes = remotesKind(ofGitfs);
 
-/** The remotes of `ext_pillar: git`. */
+/** Remotes of `ext_pillar: git`. */
 export const gitPillarRemotes = remotesKind(ofPillar);
 
 const allRefs = ['+refs/heads/*:refs/remotes/origin/*', '+refs/tags/*:refs/tags/*'];
@@ -315,7 +326,7 @@ export const gitOptions = {
     'gitfs_remotes',
     gitfsRemotes,
     [],
-    'Repositories: an address, or a map of it to its parameters.',
+    'Repositories: an address, or a map of an address to its parameters.',
     { ...files, isSecret: true },
   ),
   gitfsBase: option(
@@ -333,14 +344,14 @@ export const gitOptions = {
     'gitfs_mountpoint',
     anyText(),
     '',
-    'Directory that the files are served below.',
+    'Path under which the files are served.',
     files,
   ),
   gitfsFallback: option(
     'gitfs_fallback',
     safeText,
     '',
-    'Branch of environments that the repository has no branch for.',
+    'Branch for environments that have no branch in the repository.',
     files,
   ),
   gitfsSaltenv: option(
@@ -423,7 +434,7 @@ export const gitOptions = {
     'git_pillar_branch',
     safeText,
     'master',
-    'Branch of remotes that name none.',
+    'Branch of remotes that do not set one.',
     pillar,
   ),
   gitPillarEnv: option('git_pillar_env', safeText, '', 'Environment of the pillar.', {
@@ -441,14 +452,14 @@ export const gitOptions = {
     'git_pillar_fallback',
     safeText,
     '',
-    'Branch of environments that the repository has no branch for.',
+    'Branch for environments that have no branch in the repository.',
     pillar,
   ),
   gitPillarIncludes: option(
     'git_pillar_includes',
     flag(),
     true,
-    'Whether remotes of an environment include files of each other.',
+    'Whether a pillar file may include files from other remotes of the same environment.',
     pillar,
   ),
   gitPillarRefspecs: option(
@@ -501,15 +512,15 @@ const protocol = oneOf(['https', 'http', 'ssh', 'git', 'file', 'ext']);
 /** `saltbridge: git:`. */
 export const gitLimits = section(
   {
-    program: text({ default: 'git', description: 'Name or path of the program git.' }),
+    program: text({ default: 'git', description: 'Name or path of the git program.' }),
     protocols: list(protocol, {
       default: ['https', 'http', 'ssh', 'git'],
-      description: 'Protocols that remotes may have.',
+      description: 'Protocols that remotes may use.',
     }),
     timeout: integer(1, 3600, {
       default: 60,
       unit: 'seconds',
-      description: 'How long a fetch may take.',
+      description: 'Time limit for a fetch.',
     }),
     maxBytes: bytes(1, 2 ** 40, {
       default: 2 ** 30,
@@ -517,12 +528,12 @@ export const gitLimits = section(
     }),
     maxFiles: integer(1, 10_000_000, {
       default: 100_000,
-      description: 'Files of a branch, and different files in all.',
+      description: 'Number of files in a branch, and of different files in the repository.',
     }),
-    knownHosts: orNull(absolutePath({ description: 'File of the host keys for ssh.' })),
+    knownHosts: orNull(absolutePath({ description: 'File with the host keys for ssh.' })),
     credentialsFile: orNull(
       absolutePath({
-        description: 'File in the form of `git credential-store`, readable for its owner alone.',
+        description: 'File in the format of `git credential-store`, readable only by its owner.',
       }),
     ),
   },
@@ -533,5 +544,5 @@ export const gitLimits = section(
   },
 );
 
-/** What git may be used for, and bounds on repositories. */
+/** Permitted uses of git and limits on repositories. */
 export type GitLimits = Static<typeof gitLimits>;

@@ -1,4 +1,7 @@
-/** Remotes of git with the options of all of them put under their own, and what they may be. */
+/**
+ * Remotes of git repositories: each with the common options as defaults, checked against the
+ * permitted protocols.
+ */
 
 import { ConfigError, type OptionOrigin } from './config-error.ts';
 import { withoutCredentials } from './credentials.ts';
@@ -15,7 +18,7 @@ import { remotesIn } from './git-options.ts';
 import type { MasterConfig } from './options.ts';
 import { originOfSetting, type Settings } from './settings.ts';
 
-/** What serving files of a remote goes by. */
+/** Settings for serving files from a remote. */
 export interface GitfsRemote {
   readonly id: string;
   readonly access: GitAccess;
@@ -28,19 +31,19 @@ export interface GitfsRemote {
   readonly disableSaltenvMapping: boolean;
   readonly saltenvWhitelist: readonly string[];
   readonly saltenvBlacklist: readonly string[];
-  /** Those of the remote over those of all remotes. */
+  /** Settings of environments. Those of the remote take precedence over the common ones. */
   readonly saltenv: ReadonlyMap<string, GitSaltenv>;
 }
 
-/** What pillar of a remote goes by. */
+/** Settings for reading pillar from a remote. */
 export interface GitPillarRemote {
   readonly id: string;
   readonly access: GitAccess;
-  /** `__env__`: that of the environment that is asked for. */
+  /** Branch to read. `__env__` selects the branch of the requested environment. */
   readonly branch: string;
-  /** Its environment; `__env__`: the one that is asked for. */
+  /** Environment of the pillar. `__env__` is the requested one. */
   readonly env: string;
-  /** The branch of the environment `base` where the branch is `__env__`. */
+  /** Branch of the environment `base` if `branch` is `__env__`. */
   readonly base: string;
   readonly root: string;
   readonly mountpoint: string;
@@ -48,7 +51,7 @@ export interface GitPillarRemote {
   readonly allSaltenvs: string | undefined;
 }
 
-/** The parameters of one remote over the options of all. */
+/** Parameters of one remote, with the common options as defaults. */
 class Parameters {
   readonly #own: GitParameters;
 
@@ -82,7 +85,7 @@ class Parameters {
   }
 }
 
-/** The remotes of `gitfs_remotes`. */
+/** Returns the remotes of `gitfs_remotes`. */
 export function gitfsRemotesOf(config: GitOptions): GitfsRemote[] {
   return config.gitfsRemotes.map((remote) => {
     const own = new Parameters(remote);
@@ -120,7 +123,7 @@ export function gitfsRemotesOf(config: GitOptions): GitfsRemote[] {
   });
 }
 
-/** Remotes of one entry `git` of `ext_pillar`. */
+/** Returns the remotes of one `git` entry of `ext_pillar`. */
 export function gitPillarRemotesOf(
   remotes: readonly GitRemote[],
   config: GitOptions,
@@ -153,7 +156,7 @@ export function gitPillarRemotesOf(
   });
 }
 
-/** The protocol that git would use for an address. */
+/** Returns the protocol that git would use for an address. */
 function gitProtocol(url: string): string {
   const [, helper] = /^([\w+.-]+)::/.exec(url) ?? [];
   if (helper !== undefined) return helper.toLowerCase();
@@ -163,7 +166,7 @@ function gitProtocol(url: string): string {
   return isShort ? 'ssh' : 'file';
 }
 
-/** The remotes that may not be fetched. */
+/** Returns an error for each remote that must not be fetched. */
 export function gitRemoteProblems(
   config: MasterConfig,
   settings: Settings,
@@ -185,14 +188,17 @@ export function gitRemoteProblems(
     if (!protocols.includes(protocol)) {
       refuse(
         origin,
-        `${place}: ${protocol} is none of saltbridge: git: protocols (${git.protocols.join(', ')})`,
+        `${place}: the protocol ${protocol} is not permitted: saltbridge: git: protocols lists ${git.protocols.join(', ')}`,
       );
     }
     if ((user === '') !== (password === '') && protocol.startsWith('http')) {
-      refuse(origin, `${place}: user and password go together`);
+      refuse(origin, `${place}: user and password must be set together`);
     }
     if (password !== '' && protocol === 'http' && !isInsecureFine) {
-      refuse(origin, `${place}: sends a password over http; insecure_auth: true permits that`);
+      refuse(
+        origin,
+        `${place}: a password would be sent over http: use https, or set insecure_auth: true`,
+      );
     }
   };
   const insecure = (remote: GitRemote | undefined, general: boolean): boolean =>

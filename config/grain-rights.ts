@@ -1,6 +1,6 @@
 /**
- * Targets of rights that go by grains alone. In Salt they permit something, here nothing: a minion
- * can claim any grain.
+ * Detection of rights whose target depends only on grains. Salt grants such rights, this master
+ * does not, because a minion can claim any grain.
  */
 
 import { grainsGiveNoRight } from '#acl';
@@ -11,14 +11,17 @@ import { compilePermissions } from './permissions.ts';
 import type { Settings } from './settings.ts';
 import { originOfRight, userRightsOf } from './user-rights.ts';
 
-/** Returns a warning for each target of `peer`, `external_auth` and rules that goes by grains. */
+/**
+ * Returns a warning for each target of `peer`, `external_auth` and rules that depends only on
+ * grains.
+ */
 export function warnOfGrainRights(config: MasterConfig, settings: Settings): ConfigWarning[] {
   const restsOnGrains = (target: string): boolean => {
     try {
       const request = { tgt: target, tgtType: 'compound' };
       return compileRightTarget(request, config.nodegroups).restsOnGrains;
     } catch {
-      // Another check reports an expression that cannot be read.
+      // Another check reports unreadable expressions.
       return false;
     }
   };
@@ -37,7 +40,7 @@ export function warnOfGrainRights(config: MasterConfig, settings: Settings): Con
     });
 }
 
-/** A target that a right is limited to, and the keys that lead to it. */
+/** Target that a right is limited to, with the path of keys to it. */
 interface RightTarget {
   readonly path: readonly string[];
   readonly target: string;

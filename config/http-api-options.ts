@@ -25,10 +25,10 @@ import {
 } from './schema.ts';
 import { settingsOf } from './settings.ts';
 
-/** Names of hosts without ports, or `*`. */
+/** Host name without a port, or `*`. */
 const hostName = custom<string>(
   {
-    expected: 'the name of a host, without a port, or *',
+    expected: 'a host name without a port, or *',
     accept: (value) => {
       const isText = typeof value === 'string' || typeof value === 'number';
       const name = String(value).toLowerCase();
@@ -40,7 +40,7 @@ const hostName = custom<string>(
 
 const address = textWhere(isAddress, 'an address, or a network such as 10.0.0.0/8');
 
-/** One or more addresses and networks. */
+/** Returns the schema of one or more addresses and networks. */
 export function addressList(keywords: Keywords = {}): ReturnType<typeof textList> {
   const expected = 'a list of addresses and networks such as 10.0.0.0/8';
   return list(address, { minItems: 1, expected, ...keywords });
@@ -60,11 +60,11 @@ function isAddress(value: string): boolean {
   }
 }
 
-/** `api_acl`: addresses that users log in from [app.py, salt_api_acl_tool]. */
+/** `api_acl`: client addresses from which users may log in [app.py, salt_api_acl_tool]. */
 export interface ApiAcl {
   /**
-   * Addresses and networks by user; `*` among them is any. The user `*` stands for all who are not
-   * named; without it no other user logs in.
+   * Addresses and networks by user; `*` is any address. The user `*` stands for all users that are
+   * not listed. Without it, users that are not listed cannot log in.
    */
   readonly users: Readonly<Record<string, readonly string[]>>;
 }
@@ -74,10 +74,11 @@ const usersOfAcl = mapOf(userAddresses, { expected: 'a map of users to lists of 
 const apiAcl = custom<ApiAcl>(
   {
     expected: 'a map users: of names, each with a list of addresses and networks, or *',
-    description: 'Addresses that users log in from. Default: every address for every user.',
+    description:
+      'Client addresses from which users may log in. Default: every address for every user.',
     accept: (value) => {
       const users = parseValue(section({ users: usersOfAcl }), value)?.users;
-      // The names come from a file: none of them may be one of an object's prototype.
+      // Names come from a file, so a null prototype prevents them from reading the object prototype.
       return users === undefined || Object.keys(users).length === 0
         ? undefined
         : { users: Object.assign(Object.create(null), users) };
@@ -108,15 +109,15 @@ const body = { unit: 'bytes' };
 const members = {
   port: optional(
     integer(0, 65_535, {
-      description: 'Port. 0: any free port. Without a port, the API is not served.',
+      description: 'Port. 0: any free port. The API is served only if a port is set.',
     }),
   ),
   host: optional(text({ description: 'Address to bind. Default: `0.0.0.0`.' })),
   hosts: optional(
     list(hostName, {
-      expected: 'a list of names of hosts, without ports, or *',
+      expected: 'a list of host names without ports, or *',
       description:
-        'Names in the header `Host` that are accepted, without ports; `*`: any. Addresses and `localhost` are always accepted. Default: no other names if `host` is a loopback address, else any.',
+        'Accepted names in the `Host` header, without ports; `*`: any. Addresses and `localhost` are always accepted. Default: no other names if `host` is a loopback address, otherwise any.',
     }),
   ),
   authorizedIps: optional(
@@ -124,11 +125,11 @@ const members = {
   ),
   apiAcl: optional(apiAcl),
   disableSsl: optional(
-    flag({ description: 'Whether plain HTTP is served, behind a proxy or on loopback.' }),
+    flag({ description: 'Whether plain HTTP is served, for use behind a proxy or on loopback.' }),
   ),
   sslCrt: optional(text({ description: 'Certificate, PEM. Required without `disable_ssl`.' })),
   sslKey: optional(text({ description: 'Key, PEM. Required without `disable_ssl`.' })),
-  sslChain: optional(text({ description: 'Certificates between it and a root, PEM.' })),
+  sslChain: optional(text({ description: 'Intermediate certificates, PEM.' })),
   rootPrefix: optional(urlPath('Prefix of all paths.')),
   static: optional(text({ description: 'Directory of public files.' })),
   staticPath: optional(urlPath('Path of these files. Default: `/static`.')),
@@ -137,15 +138,15 @@ const members = {
   favicon: optional(text({ description: 'File of the icon.' })),
   webhookUrl: optional(urlPath('Path of hooks. Default: `/hook`.')),
   webhookDisableAuth: optional(
-    flag({ description: 'Whether hooks are open to every client. Default: false.' }),
+    flag({ description: 'Whether hooks accept requests from every client. Default: false.' }),
   ),
   statsDisableAuth: optional(
-    flag({ description: 'Whether `/stats` is open to every client. Default: false.' }),
+    flag({ description: 'Whether `/stats` accepts requests from every client. Default: false.' }),
   ),
   enableSessions: optional(
     flag({
       description:
-        'Whether log-ins are kept. With false only `/run`, `/token` and public paths are served. Default: true.',
+        'Whether sessions are stored. If false, only `/run`, `/token` and public paths are served. Default: true.',
     }),
   ),
   maxRequestBodySize: optional(
@@ -161,28 +162,28 @@ const members = {
     }),
   ),
   maxRequestBodyValues: optional(
-    integer(100, 10_000_000, { description: 'Values in a body. Default: 100,000.' }),
+    integer(100, 10_000_000, { description: 'Number of values in a body. Default: 100,000.' }),
   ),
   corsOrigin: optional(
-    textList({ description: 'Origins whose pages may read answers. Default: none.' }),
+    textList({ description: 'Origins whose pages may read responses. Default: none.' }),
   ),
   sessionIdleSeconds: optional(
     number(1, 1e9, {
       fileName: 'session_idle',
       unit: 'seconds',
-      description: 'Time after which an unused log-in ends. Default: 36,000.',
+      description: 'Time after which an unused session expires. Default: 36,000.',
     }),
   ),
   streams: optional(
     integer(1, 100_000, { description: 'Event streams at a time. Default: 1,000.' }),
   ),
   streamsPerToken: optional(
-    integer(1, 100_000, { description: 'Event streams of one log-in at a time. Default: 64.' }),
+    integer(1, 100_000, { description: 'Event streams of one session at a time. Default: 64.' }),
   ),
   streamBytes: optional(
     bytes(1_048_576, 1e12, {
       description:
-        'Size of the events that wait for readers; events that several readers wait for count once, and the slowest readers are disconnected first. Default: 256 MiB.',
+        'Size of the events that wait for readers. An event that waits for several readers counts once. The slowest readers are disconnected first. Default: 256 MiB.',
     }),
   ),
   connections: optional(
@@ -193,30 +194,33 @@ const members = {
   ),
   connectionsPerAddress: optional(
     integer(1, 1_000_000, {
-      description: 'Connections of one address at a time. Default: half of `connections`.',
+      description: 'Connections from one address at a time. Default: half of `connections`.',
     }),
   ),
   bodyBytes: optional(
     bytes(1_048_576, 1e12, {
-      description: 'Size of all bodies of unanswered requests. Default: 128 MiB.',
+      description: 'Size of the bodies of all requests in progress. Default: 128 MiB.',
     }),
   ),
   bodyBytesPerAddress: optional(
-    bytes(1_048_576, 1e12, { description: 'The same for one address. Default: 32 MiB.' }),
+    bytes(1_048_576, 1e12, {
+      description:
+        'Size of the bodies of all requests in progress from one address. Default: 32 MiB.',
+    }),
   ),
   handshakesPerSecond: optional(
     integer(0, 1_000_000, {
       description:
-        'TLS handshakes of one address, and four times as many of all addresses; the others wait. 0: no limit. Default: 50.',
+        'TLS handshakes in progress from one address. Four times as many are permitted from all addresses together. Further handshakes wait. 0: no limit. Default: 50.',
     }),
   ),
   metrics: optional(
     textWhere(
       (value) => value === 'loopback' || value === 'off' || value.startsWith('/'),
-      'loopback, off, or the whole path of a file with a token',
+      'loopback, off, or the absolute path of a file with a token',
       {
         description:
-          'Who reads `/metrics`: `loopback`, `off`, or the path of a file with a bearer token. Default: `loopback`.',
+          'Clients that may read `/metrics`: `loopback`, `off`, or the path of a file with a bearer token. Default: `loopback`.',
       },
     ),
   ),
@@ -225,10 +229,10 @@ const members = {
   ),
 };
 
-/** The HTTP API. Paths are used as they are written. */
+/** The HTTP API. URL paths are used exactly as written. */
 export const httpApi = section(members, {
-  expected: `a map with any of ${namesOf({ properties: members }).join(', ')}; with ssl_crt and ssl_key, or disable_ssl: true, where there is a port`,
-  // Options of CherryPy itself, and of log files, mean nothing to this server.
+  expected: `a map with any of ${namesOf({ properties: members }).join(', ')}; a port requires ssl_crt and ssl_key, or disable_ssl: true`,
+  // Options of CherryPy itself and of log files have no effect on this server.
   dropped: new Set([
     ...['debug', 'log_access_file', 'log_error_file', 'thread_pool', 'socket_queue_size'],
     ...['expire_responses', 'collect_stats'],
@@ -236,18 +240,18 @@ export const httpApi = section(members, {
   check: checkTls,
 });
 
-/** Where and how the HTTP API is served. */
+/** Options of the HTTP API. */
 export type HttpApiOptions = Static<typeof httpApi>;
 
-/** A port without TLS must be meant. */
+/** Requires an explicit `disable_ssl: true` for a port without TLS. */
 function checkTls({ origin, values, meant }: GivenSection): readonly ConfigError[] {
   if (!meant.has('port')) return [];
-  // What is neither true nor false is a mistake by itself.
+  // A value that is not a boolean is reported as a mistake of its own.
   if (meant.has('disableSsl') && values.disableSsl !== false) return [];
   const missing = (['sslCrt', 'sslKey'] as const)
     .filter((member) => !meant.has(member))
     .map((member) => fileNameOf(member, members[member]));
   if (missing.length === 0) return [];
-  const problem = `the HTTP API would listen without TLS; add ${missing.join(' and ')}, or disable_ssl: true`;
+  const problem = `the HTTP API would listen without TLS: add ${missing.join(' and ')}, or disable_ssl: true`;
   return [new ConfigError('ERR_OPTION_TYPE', origin, problem)];
 }

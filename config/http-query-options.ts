@@ -1,4 +1,4 @@
-/** `saltbridge: http_query:`: what the runner `http.query` may request. */
+/** `saltbridge: http_query:`, services that the runner `http.query` may request. */
 
 import type { Static } from 'typebox';
 import { parseAllowedEndpoints } from '#runtime';
@@ -19,10 +19,15 @@ import { sectionEntries } from './settings.ts';
 const hostSection = section({
   url: text({ description: 'Scheme, host and port.' }),
   addresses: optional(
-    textList({ description: 'Networks that the name may lead to. Default: public addresses.' }),
+    textList({
+      description:
+        'Networks in which the addresses of the host must be. Default: public addresses.',
+    }),
   ),
   caFile: optional(
-    text({ description: 'Authorities of the certificate, PEM. Default: those of Node.js.' }),
+    text({
+      description: 'CA certificates that verify the service, PEM. Default: those of Node.js.',
+    }),
   ),
 });
 
@@ -60,16 +65,16 @@ export const httpQueryOptions = section(
       default: [],
       expected:
         'a list of addresses without a path (https://cmdb.example.org), or of maps with url, addresses (networks) and ca_file',
-      description: 'Services that may be requested. Without any, `http.query` is refused.',
+      description: 'Services that may be requested. If there are none, `http.query` is rejected.',
     }),
     timeout: number(0.1, 300, {
       default: 20,
       unit: 'seconds',
-      description: 'Time for the whole exchange.',
+      description: 'Time limit for the whole exchange.',
     }),
     maxBytes: bytes(1, 16_777_216, {
       default: 1_048_576,
-      description: 'Size of the body of a request and of an answer.',
+      description: 'Size of the body of a request and of a response.',
     }),
   },
   { expected: 'a map with hosts, timeout and max_bytes' },

@@ -76,15 +76,8 @@ export type {
   ReactionOptions,
   RunAction,
 } from './reaction.ts';
-export {
-  globsOf,
-  isMapped,
-  neededValues,
-  pathOf,
-  reaction,
-  schemaGuarantees,
-  serviceOf,
-} from './reactions.ts';
+export { neededValues, pathOf, schemaGuarantees } from './reaction-guarantees.ts';
+export { globsOf, isMapped, reaction, serviceOf } from './reaction-values.ts';
 export { type ReactorEntry, readReactorEntries } from './reactor-entries.ts';
 export { expandGlob, yamlLines } from './read-files.ts';
 export type { RelayOptions } from './relay-options.ts';

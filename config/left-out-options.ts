@@ -2,14 +2,14 @@ import { isDeepStrictEqual } from 'node:util';
 import { valuesOf } from './list-options.ts';
 import { type MasterConfig, optionSections } from './options.ts';
 
-/** An option that has a value, and no extension that reads it. */
+/** Option that is set although the extension that reads it is not loaded. */
 export interface LeftOutOption {
   /** Name in files. */
   readonly option: string;
   readonly extension: string;
 }
 
-/** Returns the options of the extensions that do not have their defaults. */
+/** Returns the options of extensions that are not loaded and that differ from their defaults. */
 export function leftOutOptions(
   config: MasterConfig,
   extensions: readonly string[],

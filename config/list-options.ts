@@ -1,4 +1,4 @@
-/** Every option that is served, with its value and where that comes from. */
+/** Every supported option, with its value and the place where it was set. */
 
 import type { OptionOrigin } from './config-error.ts';
 import { withoutCredentials } from './credentials.ts';
@@ -10,17 +10,19 @@ import { aclOptions, limitOptions } from './own-options.ts';
 import { fileNameOf } from './schema.ts';
 import { isSettings, type Settings, toPlain } from './settings.ts';
 
-/** An option in force. */
+/** An option with its current value. */
 export interface OptionInForce {
-  /** Names of keys from the top of a file: `['saltbridge', 'limits', 'burst']`. */
+  /** Path of keys from the top of a file: `['saltbridge', 'limits', 'burst']`. */
   readonly key: readonly string[];
-  /** As a file says it; paths as they are used. Secrets are `(hidden)`. */
+  /** Value as written in a file, with resolved paths. Secrets are shown as `(hidden)`. */
   readonly value: unknown;
-  /** Absent: it is the default. */
+  /** Place where the option was set. Absent if the default applies. */
   readonly origin?: Pick<OptionOrigin, 'file' | 'line'>;
 }
 
-/** In the order of the tables: Salt's options, then those under `saltbridge:`. */
+/**
+ * Returns the options in the order of the tables: Salt's options, then those under `saltbridge:`.
+ */
 export function listOptions({
   config,
   settings,
@@ -31,7 +33,7 @@ export function listOptions({
   });
 }
 
-/** The values of a table: it is the configuration itself or one of its groups. */
+/** Returns the values of a table: the configuration itself or one of its groups. */
 export function valuesOf(options: OptionTable, config: MasterConfig): object {
   if (options === loginOptions) return config.eauth;
   if (options === limitOptions) return config.limits;
@@ -53,7 +55,7 @@ function rowsOf(
   return Object.entries(options).map(([member, { name, base }]) => {
     const setting = settings.get(name);
     const isSet = setting !== undefined && setting.value !== null;
-    // Paths are shown as they are used, below `root_dir`.
+    // Paths are shown as resolved, below `root_dir`.
     const isWritten = isSet && base !== 'root_dir';
     const value = isWritten ? toPlain(setting.value) : toFileNames(found.get(member));
     const { file, line } = setting?.origin ?? { file: '', line: 0 };
@@ -65,7 +67,7 @@ function rowsOf(
   });
 }
 
-/** Defaults that are maps have the names of programs. */
+/** Converts the member names in a default value to their names in files. */
 function toFileNames(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
   return Object.fromEntries(
@@ -77,7 +79,7 @@ const hidden = '(hidden)';
 const secretName =
   /(?:^|[._-])(?:pass|passphrase|password|passwd|bindpw|secret|sharedsecret|token|authorization|credentials?)$/i;
 
-/** No password, also not in an address, and no header of a request. */
+/** Hides passwords, including those in addresses, and request headers. */
 function hideSecrets(name: string, value: unknown): unknown {
   if (value === null || value === undefined || typeof value === 'boolean') return value ?? null;
   if (secretName.test(name) || name === 'headers') return hidden;
@@ -85,7 +87,7 @@ function hideSecrets(name: string, value: unknown): unknown {
   if (Array.isArray(value)) return value.map((item) => hideSecrets('', item));
   if (typeof value !== 'object') return value;
   return Object.fromEntries(
-    // The address of a repository may be a key.
+    // A key may be the address of a repository.
     Object.entries(value).map(([inner, item]) => [
       withoutCredentials(inner, hidden),
       hideSecrets(inner, item),

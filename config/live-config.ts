@@ -1,4 +1,4 @@
-/** The configuration of a master that runs, some of which can change. */
+/** Configuration of a running master. A reload changes some of the options. */
 
 import { isDeepStrictEqual } from 'node:util';
 import { loginOptions } from './login-options.ts';
@@ -15,7 +15,7 @@ type ReloadableOption =
   | 'eauth';
 type ReloadableLimit = ReloadableOf<typeof limitOptions>;
 
-/** Options that a running master takes over: those whose rows say `reload`. */
+/** Options that a reload changes: those whose rows have `reload`. */
 export const reloadableOptions: readonly ReloadableOption[] = [
   ...reloadableIn(saltOptions),
   ...reloadableIn(rightsOptions),
@@ -24,50 +24,52 @@ export const reloadableOptions: readonly ReloadableOption[] = [
   'eauth',
 ];
 
-/** Limits that a running master takes over. */
+/** Limits that a reload changes. */
 export const reloadableLimits: readonly ReloadableLimit[] = reloadableIn(limitOptions);
 
 function reloadableIn<Table extends OptionTable>(table: Table): ReloadableOf<Table>[] {
   const names = Object.keys(table).filter((name) => table[name]?.reload !== undefined);
-  return names as ReloadableOf<Table>[]; // rows with `reload`, which the type selects as well
+  return names as ReloadableOf<Table>[]; // the type also selects the rows with `reload`
 }
 
-/** What a reload replaces. */
+/** Part of the configuration that a reload replaces. */
 export type ReloadableConfig = Pick<MasterConfig, ReloadableOption> & {
   readonly limits: Pick<Limits, ReloadableLimit>;
 };
 
-/** What stays as it was at the start: it may be destructured and kept. */
+/**
+ * Part of the configuration that never changes after the start. Code may destructure and store it.
+ */
 export type FixedConfig = Omit<MasterConfig, ReloadableOption | 'limits'> & {
   readonly limits: Omit<Limits, ReloadableLimit>;
 };
 
-/** Differences between two configurations, by the names of options in files. */
+/** Differences between two configurations, by the names of the options in files. */
 export interface ConfigChanges {
-  /** Options that changed, and are in force now. */
+  /** Changed options that are now in effect. */
   readonly applied: readonly string[];
-  /** Options that changed, and take effect after a restart. */
+  /** Changed options that take effect after a restart. */
   readonly needRestart: readonly string[];
 }
 
-/** Takes over another configuration. */
+/** Callback that applies a new configuration. */
 export type ConfigListener = (current: ReloadableConfig) => void | Promise<void>;
 
 /**
- * Makes what is derived from another configuration, before anything of it is in force.
- * @returns puts it in force
- * @throws what refuses the whole of that configuration
+ * Prepares what depends on a new configuration before any of it takes effect.
+ * @returns a function that puts the prepared state into effect
+ * @throws the reason why the whole new configuration is rejected
  */
 export type ConfigPreparation = (next: MasterConfig) => () => void;
 
 /**
- * The configuration of a master. What a reload can change is not in {@link LiveConfig.fixed}: who
- * needs it reads it from {@link LiveConfig.current} each time, or derives it again in
- * {@link LiveConfig.onChange}.
+ * The configuration of a master. {@link LiveConfig.fixed} contains only options that a reload does
+ * not change. To use the others, read {@link LiveConfig.current} each time, or update derived state
+ * in {@link LiveConfig.onChange}.
  */
 export class LiveConfig {
   readonly fixed: FixedConfig;
-  /** Names of extensions that the master does not have: their options are not shown. */
+  /** Names of extensions that are not loaded. Their options are not listed. */
   readonly leftOut: readonly string[];
   #all: MasterConfig;
   #current: ReloadableConfig;
@@ -81,30 +83,39 @@ export class LiveConfig {
     this.fixed = fixedOf(config);
   }
 
-  /** The reloadable options in force: a frozen object, which the next reload replaces. */
+  /** The current reloadable options: a frozen object that the next reload replaces. */
   get current(): ReloadableConfig {
     return this.#current;
   }
 
-  /** All options in force, for what is made of the whole: replaced as {@link current} is. */
+  /**
+   * All current options, for state that depends on the whole configuration. A reload replaces the
+   * object, like {@link current}.
+   */
   get all(): MasterConfig {
     return this.#all;
   }
 
-  /** Calls the listener after each change, in the order of registration; a reload waits for it. */
+  /**
+   * Registers a listener for changes. A reload calls the listeners in the order of registration and
+   * waits for each.
+   */
   onChange(listener: ConfigListener): void {
     this.#listeners.push(listener);
   }
 
-  /** Asks before each change, in the order of registration. */
+  /**
+   * Registers a preparation, which can reject a change. Preparations run in the order of
+   * registration.
+   */
   beforeChange(preparation: ConfigPreparation): void {
     this.#preparations.push(preparation);
   }
 
   /**
-   * Takes over what may change while a master runs; the rest stays as it is. Resolves when every
-   * listener has taken it over.
-   * @throws what a preparation throws: nothing has changed then
+   * Applies the reloadable options of a new configuration and leaves the others unchanged. Resolves
+   * after every listener has finished.
+   * @throws the error of a preparation; nothing has changed then
    */
   async replace(next: MasterConfig): Promise<ConfigChanges> {
     const before = this.#all;
@@ -126,13 +137,16 @@ export class LiveConfig {
 
 type BridgeSection = MasterConfig['bridge'];
 
-/** Of what the bridge reads itself, a running master takes over `handles: endpoints:` alone. */
+/**
+ * Returns the bridge section with new `handles: endpoints:`, the only part that a running master
+ * applies.
+ */
 function withEndpoints(before: BridgeSection, next: BridgeSection): BridgeSection {
   const [old, handles] = [membersOf(before?.handles), membersOf(next?.handles)];
-  // A bridge comes and goes by a restart.
+  // The bridge can only be added or removed by a restart.
   if (before === null || next === null || isDeepStrictEqual(old.endpoints, handles.endpoints))
     return before;
-  // With their prototypes, which comparing looks at.
+  // Preserve the prototypes, because the comparison takes them into account.
   const merged = Object.assign(Object.create(Object.getPrototypeOf(handles)), old);
   delete merged.endpoints;
   if (handles.endpoints !== undefined) merged.endpoints = handles.endpoints;
@@ -164,14 +178,16 @@ function omit<T extends object, Name extends keyof T>(
   names: readonly Name[],
 ): Omit<T, Name> {
   const rest = { ...values };
-  for (const name of names) delete (rest as Partial<T>)[name]; // what is left has none of them
+  for (const name of names) delete (rest as Partial<T>)[name]; // the remaining properties are exactly the others
   return rest;
 }
 
-/** Options whose members are told one by one, or that have no name of their own in files. */
+/**
+ * Options whose members are compared one by one, or that do not have a name of their own in files.
+ */
 const grouped = ['limits', 'acl', 'eauth', 'saltgui', 'sdb'] as const;
 
-/** The names in files of the options whose values differ. */
+/** Returns the names in files of the options whose values differ. */
 function differences(a: MasterConfig, b: MasterConfig): string[] {
   const rows = { ...saltOptions, ...rightsOptions, ...ownOptions };
   const single = differingNames(omit(a, grouped), omit(b, grouped));
@@ -193,5 +209,5 @@ function differingNames<T extends object>(a: T, b: T): (keyof T)[] {
 }
 
 function namesOf<T extends object>(values: T): (keyof T)[] {
-  return Object.keys(values) as (keyof T)[]; // made from a literal of exactly these
+  return Object.keys(values) as (keyof T)[]; // created from a literal with exactly these keys
 }

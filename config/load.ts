@@ -21,11 +21,11 @@ import { warnOfRights } from './user-rights.ts';
 export interface LoadedConfig {
   readonly config: MasterConfig;
   readonly warnings: readonly ConfigWarning[];
-  /** Every file that was read, in the order of reading. */
+  /** Every file that was read, in reading order. */
   readonly files: readonly string[];
 }
 
-/** Options that programs beside Salt keep in the master's file. */
+/** Options of programs other than Salt that read the master's file. */
 const ofOtherPrograms = /^saltgui_/;
 
 const servedNames: ReadonlySet<string> = new Set([
@@ -39,15 +39,15 @@ const servedNames: ReadonlySet<string> = new Set([
 
 const ownNames: ReadonlySet<string> = new Set([...namesIn(ownOptions), 'limits', 'acl']);
 
-/** A configuration that was read, whatever is wrong with it. */
+/** A configuration as read, with all its mistakes. */
 export interface CheckedConfig extends LoadedConfig {
-  /** Every option at the top of a file, as it was given. */
+  /** Every top-level option of a file, as written. */
   readonly settings: Settings;
-  /** What keeps a master from starting. Where there is any, defaults stand for it in `config`. */
+  /** Mistakes that prevent a start. For each of them, `config` contains the default. */
   readonly problems: readonly ConfigError[];
 }
 
-/** Reads what {@link loadMasterConfig} reads, and reports all mistakes and warnings. */
+/** Reads the same files as {@link loadMasterConfig} and reports all mistakes and warnings. */
 export async function checkMasterConfig(directory: string): Promise<CheckedConfig> {
   const { warnings, ...read } = await readConfigDirectory(directory);
   const { config, settings } = read;
@@ -69,9 +69,9 @@ export async function checkMasterConfig(directory: string): Promise<CheckedConfi
 }
 
 /**
- * Reads Salt's master configuration from a directory such as `/etc/salt`: the file `master` and
- * what it includes. A missing main file is a warning; options that Salt has and this master does
- * not, and options that nobody has, are warnings; what stands under `saltbridge:` is checked.
+ * Reads Salt's master configuration from a directory such as `/etc/salt`: the file `master` and the
+ * files it includes. A missing main file, unsupported options of Salt and unknown options cause
+ * warnings. Everything under `saltbridge:` is validated.
  * @throws ConfigError with all mistakes, see {@link configErrors}
  */
 export async function loadMasterConfig(directory: string): Promise<LoadedConfig> {
@@ -81,17 +81,17 @@ export async function loadMasterConfig(directory: string): Promise<LoadedConfig>
   return { config, warnings, files };
 }
 
-/** Whether an option at the top of a file is served. */
+/** Whether a top-level option is supported. */
 export function isServedOption(name: string): boolean {
   return servedNames.has(name);
 }
 
-/** All options that a master of Salt's has, served or not. */
+/** Returns all options of Salt's master, supported or not. */
 function knownNames(): string[] {
   return [...servedNames, ...unservedNames()];
 }
 
-/** Options that have no effect here. */
+/** Returns a warning for each option that has no effect. */
 function warnOfUnserved(settings: Settings): ConfigWarning[] {
   return [...settings].flatMap(([name, setting]) => {
     if (servedNames.has(name) || ofOtherPrograms.test(name)) return [];
@@ -111,7 +111,7 @@ function warnOfUnserved(settings: Settings): ConfigWarning[] {
   });
 }
 
-/** Values of options that are served, but not all of them. */
+/** Returns a warning for each unsupported value of a supported option. */
 function warnOfValues(
   { cluster, jobCache, logFile }: MasterConfig,
   settings: Settings,
@@ -120,19 +120,19 @@ function warnOfValues(
   const jobCacheSetting = settings.get('job_cache');
   if (jobCacheSetting !== undefined && !jobCache && cluster !== null) {
     const text =
-      'job_cache: false has no effect in a cluster: members keep jobs, because another one takes their returns';
+      'job_cache: false has no effect in a cluster: members store jobs, because another member may receive their returns';
     warnings.push(warning('bounded', jobCacheSetting.origin, text));
   }
   const logFileSetting = settings.get('log_file');
   if (logFileSetting !== undefined && !path.isAbsolute(logFile)) {
-    const advice = 'name a file, or let the service manager keep what goes to standard error';
-    const text = `log_file leads to a log service, not to a file: ${advice}`;
+    const advice = 'set a file, or let the service manager store standard error';
+    const text = `log_file names a log service instead of a file: ${advice}`;
     warnings.push(warning('not-served', logFileSetting.origin, text));
   }
   return warnings;
 }
 
-/** A file that `cp.push` may send and that does not fit into what its minion may have here. */
+/** Returns a warning if `cp.push` accepts a file that is larger than the space of its minion. */
 function warnOfPushedFiles(
   { acl, confFile, fileRecv, fileRecvMaxSize, limits }: MasterConfig,
   settings: Settings,
@@ -142,7 +142,7 @@ function warnOfPushedFiles(
   if (!isOn || pushedBytes === 0 || fileRecvMaxSize * 1_048_576 <= pushedBytes) return [];
   const setting = settings.get('file_recv_max_size') ?? settings.get('file_recv');
   const origin = setting?.origin ?? { file: confFile, line: 0, key: 'file_recv_max_size' };
-  const text = `file_recv_max_size (${fileRecvMaxSize} MiB) is more than all pushed files of a minion may have (${pushedBytes} bytes): raise saltbridge: limits: pushed_bytes, or lower it`;
+  const text = `file_recv_max_size (${fileRecvMaxSize} MiB) exceeds the limit for all pushed files of a minion (${pushedBytes} bytes): raise saltbridge: limits: pushed_bytes, or lower file_recv_max_size`;
   return [warning('bounded', origin, text)];
 }
 

@@ -1,4 +1,4 @@
-/** Salt's values of `log_level`, from the most verbose. */
+/** Salt's values of `log_level`, starting with the most verbose. */
 export const logLevels = [
   'all',
   'garbage',

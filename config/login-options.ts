@@ -1,4 +1,4 @@
-/** Salt's options of log-ins and tokens, at the top of a file. */
+/** Salt's options of log-ins and tokens, at the top level of a file. */
 
 import { option } from './option.ts';
 import {
@@ -15,7 +15,10 @@ import {
 } from './schema.ts';
 import { settingsOf, toPlain } from './settings.ts';
 
-/** Who may choose the lifetime of a token: every user, none, or these by their eauth. */
+/**
+ * Users who may choose the lifetime of a token: all (true), none (false), or the listed users of
+ * each eauth.
+ */
 export type ExpireOverride = boolean | Readonly<Record<string, readonly string[]>>;
 
 const expireOverride = custom<ExpireOverride>({
@@ -32,7 +35,7 @@ const expireOverride = custom<ExpireOverride>({
   explain: (setting) => settingsOf(setting).flatMap(([, users]) => refusals(textList(), users)),
 });
 
-/** A number is one whose quotes were forgotten. */
+/** Secret text. A number is rejected, because it is probably a text without quotes. */
 const secretText = passphrase({
   accept: (value) => {
     const secret = typeof value === 'number' ? String(value) : value;
@@ -42,7 +45,7 @@ const secretText = passphrase({
 
 const serviceName = textWhere((name) => /^\w[\w.-]*$/.test(name), 'the name of a PAM service');
 
-/** Salt writes it as text, too. */
+/** Port. Text is accepted too, because Salt's documentation writes it as text. */
 const port = integer(1, 65_535, {
   accept: (value) => (typeof value === 'string' ? Number(value) : value),
 });
@@ -51,7 +54,7 @@ const emptyText = anyText({ accept: (value) => (value === false ? '' : value) })
 
 const reload = 'the next log-in';
 
-/** The rows; `eauth` of the configuration has their values. */
+/** Rows of these options. Their values are in `eauth` of the configuration. */
 export const loginOptions = {
   tokenExpire: option(
     'token_expire',
@@ -64,21 +67,21 @@ export const loginOptions = {
     'token_expire_user_override',
     expireOverride,
     false,
-    'Which users may choose the lifetime themselves.',
+    'Users who may choose the lifetime of their tokens.',
     { reload },
   ),
   keepAclInToken: option(
     'keep_acl_in_token',
     flag(),
     false,
-    'Whether a token keeps the rights that applied when it was made.',
+    'Whether a token retains the rights of the time when it was issued.',
     { reload },
   ),
   sudoAcl: option(
     'sudo_acl',
     flag(),
     false,
-    'Whether users of sudo have the rights of `publisher_acl`, if it is set.',
+    'Whether users of sudo get the rights of `publisher_acl`, if it is set.',
     { reload: 'the next request' },
   ),
   sharedsecret: option(
@@ -97,7 +100,7 @@ export const loginOptions = {
     { reload },
   ),
   ldapUri: option('auth.ldap.uri', text(), null, 'Address of the LDAP server.', {
-    defaultText: 'made of the next four options',
+    defaultText: 'built from the next four options',
     reload,
   }),
   ldapServer: option('auth.ldap.server', text(), 'localhost', 'Host of the LDAP server.', {
@@ -127,7 +130,7 @@ export const loginOptions = {
     'auth.ldap.binddn',
     text(),
     null,
-    'Account that searches; without a password, the name of the user, with `{{ username }}` in it.',
+    'Account that searches. Without a password, the name of the user, with `{{ username }}` as a placeholder.',
     { reload },
   ),
   ldapBindpw: option('auth.ldap.bindpw', secretText, null, 'Password of that account.', {
@@ -138,7 +141,7 @@ export const loginOptions = {
     'auth.ldap.filter',
     text(),
     null,
-    'Filter that finds the user; `{{ username }}` stands for the name.',
+    'Filter that finds the user, with `{{ username }}` as a placeholder.',
     { reload },
   ),
   ldapBasedn: option('auth.ldap.basedn', emptyText, '', 'Base of all searches.', {
@@ -163,14 +166,14 @@ export const loginOptions = {
     'auth.ldap.auth_by_group_membership_only',
     flag(),
     false,
-    'Not served, because no password would be checked.',
+    'Not supported, because no password would be checked.',
     { reload },
   ),
   ldapGroupou: option(
     'auth.ldap.groupou',
     emptyText,
     'Groups',
-    'Base of groups. Empty: `basedn`.',
+    'Base of groups. If empty, `basedn`.',
     {
       reload,
     },
@@ -179,14 +182,14 @@ export const loginOptions = {
     'auth.ldap.group_basedn',
     text(),
     null,
-    'Base of groups, with `freeipa`.',
+    'Base of groups with `freeipa`.',
     { reload },
   ),
   ldapGroupFilter: option(
     'auth.ldap.group_filter',
     text(),
     null,
-    "Filter that finds the user's groups, with `freeipa`.",
+    "Filter that finds the user's groups with `freeipa`.",
     { reload },
   ),
   ldapAccountAttribute: option(

@@ -1,6 +1,6 @@
-/** How values of pillar and of sdb profiles lie over each other. */
+/** Strategies for merging values of pillar and of sdb profiles. */
 
-/** The values of `pillar_source_merging_strategy`. */
+/** Values of `pillar_source_merging_strategy`. */
 export const mergeStrategies = [
   'smart',
   'recurse',
@@ -10,5 +10,5 @@ export const mergeStrategies = [
   'none',
 ] as const;
 
-/** A value of `pillar_source_merging_strategy`; `smart` and `none` merge as `recurse` does. */
+/** Value of `pillar_source_merging_strategy`. `smart` and `none` merge like `recurse`. */
 export type MergeStrategy = (typeof mergeStrategies)[number];

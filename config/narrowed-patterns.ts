@@ -1,6 +1,6 @@
 /**
- * Expressions of `peer`, `peer_run` and `mine_get` that mean less here than in Salt. Salt looks
- * whether they mean the beginning of a text (`re.match`), this master whether they mean all of it.
+ * Detection of expressions in `peer`, `peer_run` and `mine_get` that permit less than in Salt. Salt
+ * matches them against the beginning of a text (`re.match`), this master against the whole text.
  */
 
 import type { Grant, GrantSyntax } from '#acl';
@@ -9,10 +9,10 @@ import type { MasterConfig } from './options.ts';
 import { compilePermissions, type Permissions } from './permissions.ts';
 import { isSettings, type Setting, type Settings } from './settings.ts';
 
-/** Expressions that one warning names. */
+/** Maximum number of expressions in one warning. */
 const maxNamed = 5;
 
-/** One warning for each id that something is granted to, at its place. */
+/** Returns a warning for each id with narrowed grants, at its place. */
 export function warnOfNarrowed(
   { peer, peerRun, mineGet }: Pick<MasterConfig, 'peer' | 'peerRun' | 'mineGet'>,
   settings: Settings,
@@ -35,7 +35,7 @@ function warnOfOption(
   if (typeof given?.value === 'boolean') return [warnOfFlag(name, given)];
   if (!isSettings(given?.value)) return [];
   return [...given.value].flatMap(([id, { origin }]): ConfigWarning[] => {
-    // A report goes on behind an option that is refused.
+    // The report continues after a rejected option.
     if (!Object.hasOwn(value, id)) return [];
     const grants = compilePermissions({ [id]: value[id] }, mapKey);
     const patterns = grants.flatMap(narrowedPatterns);
@@ -45,7 +45,7 @@ function warnOfOption(
   });
 }
 
-/** Salt starts with a value that is no map, and permits nothing. */
+/** Returns a warning for a value that is not a map. Salt starts with it and permits nothing. */
 function warnOfFlag(name: string, { origin, value }: Setting): ConfigWarning {
   const found = `${name}: found ${String(value)}, expected a map`;
   const message = `${placeOf(origin)}: ${found}; as in Salt, nothing is permitted`;
@@ -57,12 +57,15 @@ function describe(patterns: readonly string[]): string {
   const more = patterns.length > maxNamed ? ` and ${patterns.length - maxNamed} more` : '';
   const wider = named.map((pattern) => widened(pattern)).join(', ');
   return (
-    `${named.join(', ')}${more} must mean a whole id, function or argument here, ` +
-    `in Salt only its beginning: write ${wider} where that was meant, or end it with $`
+    `${named.join(', ')}${more} must match a whole id, function or argument here, ` +
+    `but only its beginning in Salt: to keep Salt's meaning, write ${wider}; otherwise append $`
   );
 }
 
-/** The expressions in a grant, each once, after which Salt takes any text and this master none. */
+/**
+ * Returns the expressions in a grant that Salt matches against a beginning and this master does
+ * not, without duplicates.
+ */
 function narrowedPatterns({ minion, functions }: Grant): string[] {
   const all = functions.flatMap(({ fun, conditions }) => [
     fun,
@@ -72,14 +75,14 @@ function narrowedPatterns({ minion, functions }: Grant): string[] {
   return [...new Set(sources)].filter(isNarrowed);
 }
 
-/** The expression that means here what the given one means in Salt. */
+/** Returns the expression that has Salt's meaning on this master. */
 function widened(pattern: string): string {
   return alternativesOf(pattern).length > 1 ? `(?:${pattern}).*` : `${pattern}.*`;
 }
 
 /**
- * Whether more than the expression itself may follow what it means. Told by its form: what ends
- * with `.*`, `$` or `\Z` in each alternative is not narrowed. A doubt counts as narrowed.
+ * Whether an expression may match only the beginning of a text. An expression whose alternatives
+ * all end with `.*`, `$` or `\Z` is not narrowed. In doubt, it counts as narrowed.
  */
 export function isNarrowed(pattern: string): boolean {
   const alternatives = alternativesOf(pattern);
@@ -92,7 +95,10 @@ function endsOpenOrTight(alternative: string): boolean {
   return group !== undefined && !isNarrowed(group);
 }
 
-/** What stands in the group that the text ends with; `undefined`: it ends with none. */
+/**
+ * Returns the content of the group at the end of the text, or `undefined` if the text does not end
+ * with a group.
+ */
 function lastGroupOf(text: string): string | undefined {
   const last = piecesOf(text).at(-1) ?? '';
   return /^\((?:\?:|\?P<\w+>)?((?!\?).*)\)$/s.exec(last)?.[1];
@@ -107,7 +113,9 @@ function alternativesOf(pattern: string): string[] {
   return alternatives;
 }
 
-/** Characters, escapes, classes in brackets, and groups with all that is in them. */
+/**
+ * Splits an expression into characters, escapes, bracketed classes, and groups with their content.
+ */
 function piecesOf(pattern: string): string[] {
   const pieces: string[] = [];
   let open = '';

@@ -1,11 +1,14 @@
-/** Nodegroups that match no minion: the master starts with them, as Salt does, and their use fails. */
+/**
+ * Detection of nodegroups that match no minion. The master starts with them, as Salt does, and jobs
+ * that use them fail.
+ */
 
 import { compileTarget, expandTargetRequest } from '#minion-protocol';
 import { type ConfigWarning, placeOf } from './config-error.ts';
 import type { MasterConfig } from './options.ts';
 import { originOfSetting, type Settings, settingsOf } from './settings.ts';
 
-/** Returns a warning for each nodegroup that contains itself, or whose expression cannot be read. */
+/** Returns a warning for each nodegroup that contains itself or has an unreadable expression. */
 export function warnOfNodegroups(
   { nodegroups }: Pick<MasterConfig, 'nodegroups'>,
   settings: Settings,
@@ -31,7 +34,7 @@ function problemOf(name: string, nodegroups: MasterConfig['nodegroups']): string
   }
 }
 
-/** Expressions that only a thread with a time limit can run are usable in targets. */
+/** Accepts expressions that need a thread with a time limit, because targets may contain them. */
 function anyPattern(): () => boolean {
   return () => false;
 }

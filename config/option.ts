@@ -1,8 +1,8 @@
-/** The row of an option: everything about it that is not its use. */
+/** Declaration of one option: its name, schema, default and documentation. */
 
 import type { Static, TSchema } from 'typebox';
 
-/** Extensions of the master that own options; without one, the core reads the option. */
+/** Extension of the master that owns an option. Without one, the core reads the option. */
 type OptionExtension =
   | 'bridge'
   | 'cluster'
@@ -17,53 +17,53 @@ type OptionExtension =
   | 'salt-api'
   | 'schedule';
 
-/** What a row may say beside name, schema, default and documentation. */
+/** Optional properties of a row, besides name, schema, default and documentation. */
 export interface OptionDetails {
-  /** When a running master applies a new value. Absent: after a restart. */
+  /** Time at which a running master applies a new value. Absent: after a restart. */
   readonly reload?: string;
   /**
-   * What a relative path is relative to. Paths below `root_dir` are joined to it as in Salt; those
-   * of `configuration` stand as they are written.
+   * Directory that a relative path is relative to. Paths relative to `root_dir` are joined to it as
+   * in Salt. Paths relative to `configuration` remain as written.
    */
   readonly base?: 'root_dir' | 'sock_dir' | 'configuration';
-  /** The extension that reads the option: without it, the option does not exist. */
+  /** Extension that reads the option. If it is not loaded, the option does not exist. */
   readonly extension?: OptionExtension;
-  /** Name in `createMaster`, or what a program does instead. Default: the member itself. */
+  /** Name in `createMaster`, or the alternative for programs. Default: the name of the member. */
   readonly program?: string | { readonly instead: string };
-  /** Whether no client may read the value. Default false. */
+  /** Whether clients may not read the value. Default: false. */
   readonly isSecret?: boolean;
-  /** Whether `pillar_opts` passes the value to minions. Default false. */
+  /** Whether `pillar_opts` passes the value to minions. Default: false. */
   readonly isForMinions?: boolean;
-  /** Whether processes that share a master may differ in it. Default false. */
+  /** Whether processes that share a master may have different values. Default: false. */
   readonly isPerProcess?: boolean;
-  /** What changes for a site that comes from a salt-master. Default: nothing. */
+  /** Difference for a site that migrates from a salt-master. Default: none. */
   readonly migration?: string;
-  /** Default in words, where it depends on the host. */
+  /** Description of the default, if it depends on the host. */
   readonly defaultText?: string;
 }
 
-/** What every row says. */
+/** Required properties of every row. */
 export interface NamedRow<T> {
-  /** Name in files, within the section that it stands in. */
+  /** Name in files, within its section. */
   readonly name: string;
   readonly schema: TSchema;
   readonly default: T;
-  /** Documentation, in one or two sentences. */
+  /** Documentation in one or two sentences. */
   readonly doc: string;
 }
 
-/** An option. */
+/** Declaration of one option. */
 export type OptionRow<T = unknown> = NamedRow<T> & OptionDetails;
 
-/** Options of one section of a file, by the members of the configuration. */
+/** Options of one section of a file, by the names of the configuration's members. */
 export type OptionTable = Readonly<Record<string, OptionRow>>;
 
-/** The values of a table. */
+/** Values of a table. */
 export type ValuesOf<Table> = {
   readonly [Name in keyof Table]: Table[Name] extends NamedRow<infer T> ? T : never;
 };
 
-/** The members of a table that a running master takes over. */
+/** Members of a table that a reload changes. */
 export type ReloadableOf<Table> = {
   [Name in keyof Table]: Table[Name] extends { readonly reload: string } ? Name : never;
 }[keyof Table];

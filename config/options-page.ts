@@ -1,11 +1,11 @@
-/** The table of all options in docs/configuration.md. */
+/** Table of all options in docs/configuration.md. */
 
 import type { TSchema } from 'typebox';
 import type { OptionRow } from './option.ts';
 import { optionSections } from './options.ts';
 import { expectedBy, fileNameOf, shapeOf } from './schema.ts';
 
-/** Heading of the generated part of the page, which reaches to its end. */
+/** Heading of the generated part of the page, which extends to the end of the page. */
 export const optionsHeading = '## All options';
 
 const introduction = `The table is made from the option rows in \`config/\` by \`node scripts/options-doc.js\`. A new value of an option applies after a restart unless the last column says otherwise. Members of a section stand below it.
@@ -31,10 +31,10 @@ function lineOf(name: string, { schema, doc, reload = '', migration, ...row }: O
   return lineWith([`\`${name}\``, valueFormOf(schema), value, meaning, reload]);
 }
 
-/** The members of a section that is described here. */
+/** Returns the members of a section that this page documents. */
 function membersOf(name: string, schema: TSchema): string[] {
   const { properties = {} } = shapeOf(schema);
-  // The API is described once.
+  // Both names of the HTTP API share one description.
   if (name === 'rest_cherrypy') return [];
   return Object.entries(properties).map(([member, its]) => {
     const { description = '', default: value = null } = shapeOf(its);
@@ -54,7 +54,7 @@ function valueFormOf(schema: TSchema): string {
   return unit === undefined || expected.includes(unit) ? expected : `${expected} (${unit})`;
 }
 
-/** A default, as a file has it. */
+/** Returns a default as it is written in a file. */
 function defaultIn(value: unknown): string {
   if (value === null || value === '') return '';
   const isSection = typeof value === 'object' && !Array.isArray(value);

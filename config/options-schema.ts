@@ -1,4 +1,4 @@
-/** A JSON Schema of configuration files, for editors. */
+/** JSON Schema of configuration files, for editors. */
 
 import type { TSchema } from 'typebox';
 import { loginOptions } from './login-options.ts';
@@ -13,7 +13,7 @@ type JsonSchema = Readonly<Record<string, unknown>>;
 export function configJsonSchema(): JsonSchema {
   const own = {
     ...propertiesOf(ownOptions),
-    limits: mapOf(propertiesOf(limitOptions), 'Bounds on the requests of minions.'),
+    limits: mapOf(propertiesOf(limitOptions), 'Limits on the requests of minions.'),
     acl: mapOf(propertiesOf(aclOptions), 'The policy.'),
   };
   return {
@@ -44,7 +44,7 @@ function propertyOf({ schema, doc, default: value, defaultText }: OptionRow): Js
   return isShown ? { ...form, default: value } : form;
 }
 
-/** The form that a schema accepts in files. */
+/** Returns the form that a schema accepts in files. */
 function formInFiles(schema: TSchema): JsonSchema {
   const shape = shapeOf(schema);
   const { description, type, minimum, maximum, words } = shape;
@@ -61,7 +61,7 @@ function formInFiles(schema: TSchema): JsonSchema {
     return shape.takesOne === true ? { ...text, anyOf: [list, items] } : { ...text, ...list };
   }
   if (words !== undefined) return { ...text, enum: words };
-  // A number without quotes is text as well where text is read leniently.
+  // Where text is read leniently, an unquoted number is accepted as text.
   const isLenient = type === 'string' && shape.accept !== undefined;
   const types = isLenient ? ['string', 'number'] : type;
   return { ...text, type: types, const: shape.const, enum: shape.enum, minimum, maximum };

@@ -1,4 +1,4 @@
-/** The configuration of a master: the values of all option rows. */
+/** The configuration of a master: the values of all options. */
 
 import type { WireMap } from '#minion-protocol';
 import type { AuditOptions } from './audit-options.ts';
@@ -8,41 +8,44 @@ import { aclOptions, limitOptions, ownOptions } from './own-options.ts';
 import { rightsOptions, saltOptions } from './salt-options.ts';
 import type { SdbProfile } from './sdb-profiles.ts';
 
-/** Bounds on the requests of one minion or one address. */
+/** Limits on the requests of one minion or one address. */
 export interface Limits extends ValuesOf<typeof limitOptions> {}
 
-/** The policy. */
+/** Options of the policy. */
 export interface AclOptions extends ValuesOf<typeof aclOptions> {}
 
 /** Options of log-ins and tokens. */
 export interface EauthOptions extends ValuesOf<typeof loginOptions> {}
 
-/** Salt's options, without those of log-ins and rights. */
+/** Salt's options, except those of log-ins and rights. */
 export type SaltOptions = ValuesOf<typeof saltOptions>;
 
 type TopOptions = SaltOptions & ValuesOf<typeof rightsOptions> & ValuesOf<typeof ownOptions>;
 
 /**
- * A complete, checked configuration. Paths are absolute. docs/configuration.md describes every
+ * A complete, validated configuration. Paths are absolute. docs/configuration.md describes every
  * option.
  */
 export interface MasterConfig extends TopOptions {
-  /** Log-ins and tokens. */
+  /** Options of log-ins and tokens. */
   readonly eauth: EauthOptions;
-  /** `saltbridge:limits`. */
+  /** Options under `saltbridge:limits`. */
   readonly limits: Limits;
-  /** `saltbridge:acl`. */
+  /** Options under `saltbridge:acl`. */
   readonly acl: AclOptions;
-  /** `saltgui_*` and a few more that SaltGUI reads from `config.values`, as they were written. */
+  /**
+   * Options named `saltgui_*`, and a few others that SaltGUI reads with `config.values`, as
+   * written.
+   */
   readonly saltgui: WireMap;
   /**
-   * Profiles of `sdb://` by their names. In files each is an option of that name whose value is a
-   * map with `driver`.
+   * Profiles of `sdb://` by name. In a file, each is a top-level option of that name whose value is
+   * a map with `driver`.
    */
   readonly sdb: Readonly<Record<string, SdbProfile>>;
 }
 
-/** Options that a program may set; the others have their defaults. */
+/** Options that a program may set. The others get their defaults. */
 export interface MasterOptions extends Omit<MasterConfig, 'limits' | 'acl' | 'audit' | 'eauth'> {
   readonly audit: Partial<AuditOptions>;
   readonly eauth: Partial<EauthOptions>;
@@ -50,13 +53,13 @@ export interface MasterOptions extends Omit<MasterConfig, 'limits' | 'acl' | 'au
   readonly acl: Partial<AclOptions>;
 }
 
-/** A table of options, and the keys above it in files. */
+/** A table of options with the path of keys to it in files. */
 export interface OptionSection {
   readonly above: readonly string[];
   readonly options: OptionTable;
 }
 
-/** Every table, in the order of reports. */
+/** All tables, in the order of reports. */
 export const optionSections: readonly OptionSection[] = [
   { above: [], options: saltOptions },
   { above: [], options: rightsOptions },
@@ -66,7 +69,7 @@ export const optionSections: readonly OptionSection[] = [
   { above: ['saltbridge', 'acl'], options: aclOptions },
 ];
 
-/** Options in which processes that share a master may differ. */
+/** Options that may differ between processes that share a master. */
 export const perProcessOptions: ReadonlySet<string> = new Set(
   optionSections.flatMap(({ options }) =>
     Object.keys(options).filter((name) => options[name]?.isPerProcess === true),
@@ -83,5 +86,5 @@ export function storeDirectory(stateDir: string): string {
   return `${stateDir}/store`;
 }
 
-/** Digest of key fingerprints and files. */
+/** Name of the hash function for key fingerprints and files. */
 export type HashType = SaltOptions['hashType'];

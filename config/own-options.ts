@@ -1,4 +1,4 @@
-/** Our own options, below `saltbridge:`. */
+/** Our own options, under `saltbridge:`. */
 
 import { type AuditOptions, auditOptions } from './audit-options.ts';
 import { clusterOptions } from './cluster-options.ts';
@@ -53,20 +53,20 @@ export const ownOptions = {
     'event_ring',
     eventRing,
     null,
-    'How many of the latest events are kept for readers that reconnect.',
-    { defaultText: '10,000 events and 32 MiB if the HTTP API is served, else none' },
+    'Number of latest events to store for readers that reconnect.',
+    { defaultText: '10,000 events and 32 MiB if the HTTP API is served, otherwise none' },
   ),
   audit: option(
     'audit',
     auditOptions,
     defaultsOf<AuditOptions>(auditOptions),
-    'The log of who did what.',
+    "The log of users' actions.",
   ),
   eventExport: option(
     'event_export',
     eventExports,
     [],
-    'Receivers of events: webhooks, files and NATS.',
+    'Destinations of events: webhooks, files and NATS.',
     { extension: 'export' },
   ),
   exportBytes: option(
@@ -80,7 +80,7 @@ export const ownOptions = {
     'git',
     gitLimits,
     defaultsOf(gitLimits),
-    'The program git, and bounds on repositories.',
+    'The git program, and limits on repositories.',
     {
       extension: 'files',
     },
@@ -102,20 +102,20 @@ export const ownOptions = {
   cluster: option('cluster', clusterOptions, null, 'Membership in a cluster on NATS JetStream.', {
     extension: 'cluster',
     defaultText: 'no cluster',
-    migration: 'It replaces `cluster_id` and its like.',
+    migration: 'Replaces `cluster_id` and the related options.',
   }),
   minionIds: option(
     'minion_ids',
     oneOf(['strict', 'salt']),
     'strict',
-    'Ids that new minions may have. `strict`: letters and digits of any script, `.`, `-`, `_`, `:`, `@` and `+`; `salt`: all that Salt accepts.',
+    'Ids that new minions may have. `strict`: letters and digits of any script, `.`, `-`, `_`, `:`, `@` and `+`; `salt`: every id that Salt accepts.',
     { reload: 'the next new key' },
   ),
   publishSerialBlock: option(
     'publish_serial_block',
     integer(1, many),
     1000,
-    'Serials of publications that are reserved with one write.',
+    'Number of serial numbers for publications that one write reserves.',
   ),
   reconnectWaitSeconds: option(
     'reconnect_wait',
@@ -127,47 +127,53 @@ export const ownOptions = {
     'takeover_after',
     integer(1, 3600, { unit: 'seconds' }),
     15,
-    'Time without an answer after which another process that shares the state directory ends the process that holds it.',
+    'Time without a response after which a process that shares the state directory ends the process that holds it.',
   ),
   holderWaitSeconds: option(
     'holder_wait',
     integer(1, 3600, { unit: 'seconds' }),
     45,
-    'How long a call waits beyond `takeover_after` for the next process that holds the state directory.',
+    'How long a call waits, in addition to `takeover_after`, for the next process that holds the state directory.',
   ),
   confirmOpenMode: option('confirm_open_mode', flag(), false, 'Confirms `open_mode`.', {
     reload: nextSignIn,
   }),
-  confirmAutoEauth: option('confirm_auto_eauth', flag(), false, 'Confirms the eauth `auto`.', {
-    reload: 'the next log-in',
-  }),
+  confirmAutoEauth: option(
+    'confirm_auto_eauth',
+    flag(),
+    false,
+    'Confirms the use of the eauth `auto`.',
+    {
+      reload: 'the next log-in',
+    },
+  ),
   mineTrustsGrains: option(
     'mine_trusts_grains',
     flag(),
     false,
-    'Whether conditions on grains in `allow_tgt` give the right to read the mine. A minion can claim any grains, so by default they only take the right away.',
+    'Whether conditions on grains in `allow_tgt` can grant access to the mine. A minion can claim any grains, so by default such conditions can only deny access.',
     { extension: 'mine' },
   ),
   pillarTrustsGrains: option(
     'pillar_trusts_grains',
     flag(),
     true,
-    'Whether pillar may depend on grains that a minion sends. Otherwise templates and top files see the id alone, and targets by grains match no minion.',
+    'Whether pillar may depend on grains that a minion sends. If false, templates and top files can use only the id, and targets by grains match no minion.',
     { extension: 'pillar' },
   ),
   leftOutExtPillar: option(
     'left_out_ext_pillar',
     textList(),
     [],
-    'Modules of `ext_pillar` that are not served and that minions may be without. For any other the pillar has `_errors`, and minions refuse to run states.',
+    'Unsupported modules of `ext_pillar` whose data minions do not need. For every other unsupported module, the pillar contains `_errors`, and minions refuse to run states.',
     { extension: 'pillar' },
   ),
   tenants: option(
     'tenants',
     tenantDirectories,
     {},
-    'Configuration directories of the masters that `saltbridge master` runs instead of this one, by name. Relative directories are relative to the configuration directory.',
-    { base: 'configuration', program: { instead: 'make a master of each' } },
+    'Configuration directories, by name, of the masters that `saltbridge master` runs instead of this one. Relative paths are relative to the configuration directory.',
+    { base: 'configuration', program: { instead: 'call createMaster for each' } },
   ),
   reactions: option('reactions', reactions, [], 'Reactions to events, by name.', {
     reload: 'the next event, the next run',
@@ -177,12 +183,12 @@ export const ownOptions = {
     'relay',
     relayOptions,
     null,
-    'Ports for relays, which name the source of a connection in a PROXY header.',
+    'Ports for relays, which send the source of a connection in a PROXY header.',
     { defaultText: 'no ports' },
   ),
 };
 
-/** Bounds on the requests of one minion or one address, below `limits:`. */
+/** Limits on the requests of one minion or one address, under `limits:`. */
 export const limitOptions = {
   requestsPerSecond: option(
     'requests_per_second',
@@ -198,7 +204,7 @@ export const limitOptions = {
     'Events of a minion before they are dropped. 0: no limit.',
     { reload: 'the next event' },
   ),
-  burst: option('burst', integer(1, many), 200, 'Requests, and events, at once.', {
+  burst: option('burst', integer(1, many), 200, 'Burst of requests, and of events.', {
     reload: nextRequest,
   }),
   requestBytes: option(
@@ -211,7 +217,7 @@ export const limitOptions = {
     'return_bytes',
     bytes(1024, megabytes100),
     16 * mebibyte,
-    'Size of a return that is kept whole.',
+    'Size of a return that is stored completely.',
     { reload: 'the next return' },
   ),
   eventBytes: option(
@@ -225,35 +231,35 @@ export const limitOptions = {
     'file_bytes_per_second',
     bytes(0, many),
     64 * mebibyte,
-    'Bytes of files to a minion before its requests for files are delayed. Twice as many may be sent at once; each request counts as at least 16 KiB. 0: no limit.',
+    'Bytes of files sent to a minion before its file requests are delayed. Bursts may be twice as large. Each request counts as at least 16 KiB. 0: no limit.',
     { extension: 'files' },
   ),
   pushedBytes: option(
     'pushed_bytes',
     bytes(0, 2 ** 50),
     64 * mebibyte,
-    'Size of all files that a minion has pushed; each file and folder counts as at least 4 KiB. 0: no limit.',
+    'Size of all files that a minion has pushed. Each file and directory counts as at least 4 KiB. 0: no limit.',
     { extension: 'files' },
   ),
   pushedFiles: option(
     'pushed_files',
     integer(0, many),
     4096,
-    'Files and folders that a minion has pushed. 0: no limit.',
+    'Files and directories that a minion has pushed. 0: no limit.',
     { extension: 'files' },
   ),
   pillarSteps: option(
     'pillar_steps',
     integer(1000, many),
     100_000,
-    'Steps of rendering one pillar file: statements, turns of loops, calls and touched elements.',
+    'Steps of rendering one pillar file: statements, loop iterations, calls and accessed elements.',
     { extension: 'pillar' },
   ),
   orchestrations: option(
     'orchestrations',
     integer(1, 1000),
     16,
-    'Orchestrations at a time, nested ones included.',
+    'Orchestrations at a time, including nested ones.',
     { extension: 'orchestration' },
   ),
   orchestrationStates: option(
@@ -267,7 +273,7 @@ export const limitOptions = {
     'orchestration_seconds',
     integer(1, 2_000_000, { unit: 'seconds' }),
     86_400,
-    'Time after which an orchestration is ended.',
+    'Time after which an orchestration is stopped.',
     { extension: 'orchestration' },
   ),
   grainsBytes: option(
@@ -280,14 +286,14 @@ export const limitOptions = {
     'auths_per_second',
     integer(0, many),
     20,
-    'Sign-ins of unknown or failing ids for each address. 0: no limit.',
+    'Sign-ins of unknown or failing ids from one address. 0: no limit.',
     { reload: nextSignIn },
   ),
   mineBytes: option(
     'mine_bytes',
     bytes(1024, megabytes100),
     mebibyte,
-    'Size of the mine of a minion, names included.',
+    'Size of the mine of a minion, including names.',
     { extension: 'mine' },
   ),
   mineValueBytes: option(
@@ -320,7 +326,7 @@ export const limitOptions = {
   ),
 };
 
-/** The policy, below `acl:`. */
+/** Options of the policy, under `acl:`. */
 export const aclOptions = {
   signals: option('signals', signalRules, [], 'Tags that minions may emit.', {
     reload: 'the next event',
@@ -330,21 +336,21 @@ export const aclOptions = {
     'mode',
     oneOf(['enforce', 'learn']),
     'enforce',
-    'With `learn`, minions may do what `learn_actions` lists, unless a rule denies it.',
+    'With `learn`, minions may perform the actions in `learn_actions`, unless a rule denies it.',
     { reload: nextRequest },
   ),
   learnActions: option(
     'learn_actions',
     list(oneOf(['signal', 'publish', 'runner', 'mine', 'file-send', 'key'])),
     ['signal', 'mine'],
-    'Actions that `learn` permits. The actions that are not among the defaults give power over other minions and the master.',
+    'Actions that `learn` permits. Actions that are not among the defaults give power over other minions and the master.',
     { reload: nextRequest },
   ),
   recordData: option(
     'record_data',
     flag(),
     true,
-    'Whether decisions are recorded with sealed examples of data and arguments; otherwise with their shapes alone.',
+    'Whether decisions are recorded with sealed examples of data and arguments. If false, only their shapes are recorded.',
     { reload: nextRequest },
   ),
 };

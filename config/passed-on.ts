@@ -1,4 +1,4 @@
-/** Options without effect that SaltGUI reads through the wheel function `config.values`. */
+/** Options without effect that SaltGUI reads with the wheel function `config.values`. */
 
 import type { WireMap, WireValue } from '#minion-protocol';
 import { type Settings, toPlain } from './settings.ts';
@@ -21,9 +21,9 @@ export function isPassedOn(name: string): boolean {
   return own.test(name) || ofSalt.has(name);
 }
 
-/** Those that are set, as they stand there. */
+/** Returns these options as written, if they are set. */
 export function readPassedOn(settings: Settings): WireMap {
   const found = [...settings].filter(([name]) => isPassedOn(name));
-  // What a file can hold is made of Salt's values.
+  // A file can contain only values that Salt supports.
   return Object.fromEntries(found.map(([name, { value }]) => [name, toPlain(value) as WireValue]));
 }

@@ -5,16 +5,18 @@ import { ConfigError, typeError } from './config-error.ts';
 import { custom } from './schema.ts';
 import { itemsOf, type Setting, settingsOf, toPlain } from './settings.ts';
 
-/** The value of `peer`, `peer_run` or `mine_get`, as it was written. */
+/** Value of `peer`, `peer_run` or `mine_get`, as written. */
 export type Permissions = Readonly<Record<string, unknown>>;
 
-/** Who may have which function: maps in the list are functions with conditions on arguments. */
+/**
+ * Functions that minions may call. A map in the list is a function with conditions on arguments.
+ */
 export const functionPermissions: TUnsafe<Permissions> = permissions('function');
 
-/** Who may publish which function: maps in the list are targets with functions. */
+/** Functions that minions may publish. A map in the list is a target with functions. */
 export const publishPermissions: TUnsafe<Permissions> = permissions('target');
 
-/** Reads permissions that were checked. */
+/** Converts validated permissions to grants. */
 export function compilePermissions(value: Permissions, mapKey: GrantSyntax['mapKey']): Grant[] {
   return parseGrants(value, { compile: compileWholePattern, mapKey });
 }
@@ -24,7 +26,7 @@ function permissions(mapKey: GrantSyntax['mapKey']): TUnsafe<Permissions> {
     {
       expected:
         'a map of regular expressions on ids to lists of regular expressions on functions ' +
-        '(lookaround and back-references are not taken)',
+        '(without lookaround and back-references)',
       accept: (value) => readPermissions(value, mapKey),
       explain: (setting) =>
         settingsOf(setting).flatMap(([id, list]) => explainEntry(id, list, mapKey)),
@@ -35,7 +37,7 @@ function permissions(mapKey: GrantSyntax['mapKey']): TUnsafe<Permissions> {
 
 function readPermissions(value: unknown, mapKey: GrantSyntax['mapKey']): Permissions | undefined {
   const plain = toPlain(value);
-  // As in Salt, a value that is no map permits nothing. A warning reports it.
+  // As in Salt, a value that is not a map permits nothing. A warning reports it.
   if (typeof plain === 'boolean') return {};
   if (!isPermissions(plain)) return undefined;
   try {
@@ -47,7 +49,7 @@ function readPermissions(value: unknown, mapKey: GrantSyntax['mapKey']): Permiss
   }
 }
 
-/** The expressions of an entry that cannot be read, or the entry. */
+/** Returns the unreadable expressions of an entry, or the entry itself. */
 function explainEntry(
   id: string,
   list: Setting,
@@ -56,7 +58,7 @@ function explainEntry(
   const isRight = (value: unknown): boolean =>
     readPermissions(Object.fromEntries([[id, value]]), mapKey) !== undefined;
   if (isRight(toPlain(list.value))) return [];
-  const expected = 'regular expressions (lookaround and back-references are not taken)';
+  const expected = 'regular expressions (without lookaround and back-references)';
   if (!isRight([])) {
     const problem = `it cannot be read, expected ${expected}`;
     return [new ConfigError('ERR_OPTION_TYPE', list.origin, problem)];
@@ -66,12 +68,12 @@ function explainEntry(
   return refused.map(({ origin, value }) => typeError(origin, value, expected));
 }
 
-/** Whether it is plain data with names. */
+/** Whether the value is plain data with names. */
 function isPermissions(value: unknown): value is Permissions {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Rights of users, as they were written: what cannot be read of them is told, and refuses no start. */
+/** User rights as written. Unreadable parts cause warnings but do not prevent the start. */
 export const rights = custom<Permissions>(
   {
     expected: 'a map',

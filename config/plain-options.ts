@@ -1,4 +1,4 @@
-/** Options as a program passes them to `createMaster`: camelCase, with units in the names. */
+/** Options as a program passes them to `createMaster`: in camelCase, with units in the names. */
 
 import { ConfigError } from './config-error.ts';
 import type { LogLevel } from './log-level.ts';
@@ -12,14 +12,14 @@ const tables = { ...saltOptions, ...rightsOptions, ...ownOptions };
 
 type Rows = typeof tables;
 
-/** The name of a row in programs; `never` where programs say it otherwise. */
+/** Name of an option in programs, or `never` if programs cannot set it by a name. */
 type ProgramName<Name extends keyof Rows> = Rows[Name] extends { readonly program: infer Program }
   ? Program extends string
     ? Program
     : never
   : Name;
 
-/** The groups, whose members may each be left out, and what is described below. */
+/** Groups of options, whose members are all optional, and options that are declared below. */
 type GroupName = 'acl' | 'audit' | 'eauth' | 'git' | 'limits' | 'logLevel';
 
 type RowOptions = {
@@ -29,23 +29,23 @@ type RowOptions = {
 };
 
 /**
- * What a program may set. Each option has a default; `undefined` means the default.
- * docs/configuration.md describes every option.
+ * Options that a program may set. `undefined` means the default. docs/configuration.md describes
+ * every option.
  */
 export interface PlainOptions extends RowOptions {
-  /** What is permitted. Default: nothing beyond a minion's own lifecycle. */
+  /** Policy. Default: minions may only perform their own lifecycle. */
   readonly acl?: Partial<AclOptions> | undefined;
-  /** The audit log. */
+  /** Options of the audit log. */
   readonly audit?: Partial<MasterConfig['audit']> | undefined;
-  /** What git may be used for, and bounds on repositories. */
+  /** Permitted uses of git and limits on repositories. */
   readonly git?: Partial<MasterConfig['git']> | undefined;
-  /** Log-ins and tokens. */
+  /** Options of log-ins and tokens. */
   readonly eauth?: Partial<EauthOptions> | undefined;
-  /** Bounds on what one minion or one address may ask. */
+  /** Limits on the requests of one minion or one address. */
   readonly limits?: Partial<Limits> | undefined;
   /**
-   * Level of the log: of `logger`, where there is one; else of lines of JSON on standard error.
-   * Default: the level of `logger`; without one nothing is logged.
+   * Log level of `logger`, or of JSON lines on standard error if `logger` is not set. Default: the
+   * level of `logger`; without a logger nothing is logged.
    */
   readonly logLevel?: LogLevel | undefined;
   /** See {@link MasterConfig}. */
@@ -63,9 +63,9 @@ const configNames: ReadonlyMap<string, string> = new Map(
 );
 
 /**
- * A complete configuration from plain options.
+ * Returns a complete configuration from plain options.
  * @throws ConfigError ERR_OPTION_TYPE, ERR_OPTION_CONFLICT, ERR_OPTION_UNKNOWN, and
- * ERR_OPTION_RENAMED for Salt's spelling; `key` is the name that the program used
+ *   ERR_OPTION_RENAMED for Salt's spelling; `key` is the name that the program used
  */
 export function resolvePlainOptions(options: PlainOptions): MasterConfig {
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
@@ -80,7 +80,7 @@ export function resolvePlainOptions(options: PlainOptions): MasterConfig {
   return config;
 }
 
-/** The refusal of a name that is not for programs. */
+/** Returns the error for a name that programs cannot use. */
 function formerName(name: string): readonly ConfigError[] {
   const origin = { file: 'options', line: 0, key: name };
   const refuse = (problem: string): readonly ConfigError[] => [
@@ -90,10 +90,10 @@ function formerName(name: string): readonly ConfigError[] {
   if (program === undefined) return [];
   return typeof program === 'string'
     ? refuse(`is called ${program} in programs`)
-    : refuse(`is not for programs: ${program.instead}`);
+    : refuse(`is not available in programs: ${program.instead}`);
 }
 
-/** Names the option as the program does. */
+/** Replaces the name of the option in an error by the name in programs. */
 function withPlainName(error: ConfigError): ConfigError {
   const program = rows.get(error.key)?.program;
   if (typeof program !== 'string') return error;

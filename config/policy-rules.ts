@@ -16,8 +16,8 @@ import { isSettings, itemsOf, type Settings } from './settings.ts';
 import { userRightsOf } from './user-rights.ts';
 
 /**
- * The rules that a configuration makes: those under `saltbridge: acl:`, and what Salt's options
- * permit. Each has the name of what it came from.
+ * Returns the rules of a configuration: those under `saltbridge: acl:`, and those that Salt's
+ * options imply. Each has the name of its source.
  */
 export function rulesOf(config: MasterConfig): PolicyRule[] {
   const everyMinion = { minion: '*' };
@@ -33,7 +33,7 @@ export function rulesOf(config: MasterConfig): PolicyRule[] {
     ...(config.fileRecv
       ? [allow('file_recv', { subject: everyMinion, action: 'file-send', resource: { path: '*' } })]
       : []),
-    // As in Salt; rules that deny take environments away.
+    // As in Salt. Rules that deny can exclude environments.
     allow('pillar', { subject: everyMinion, action: 'pillar', resource: { environment: '*' } }),
     ...(config.allowMinionKeyRevoke
       ? [
@@ -61,7 +61,7 @@ function signalRule({ tag, minions, name, schema, bytes, rate, expires }: Signal
   });
 }
 
-/** What is wrong with the rules that a configuration makes. */
+/** Returns the mistakes in the rules of a configuration. */
 export function policyProblems(config: MasterConfig, acl: Settings): readonly ConfigError[] {
   const target: PolicySyntax['target'] = (tgt, tgtType) => {
     compileRightTarget({ tgt, tgtType }, config.nodegroups);

@@ -1,4 +1,4 @@
-/** `saltbridge: acl: rules:` and `signals:`: the form of rules. */
+/** `saltbridge: acl: rules:` and `signals:`: schemas of rules. */
 
 import type { TUnsafe } from 'typebox';
 import {
@@ -26,10 +26,10 @@ import {
   toPlain,
 } from './settings.ts';
 
-/** A map of rules by their names. */
+/** Map of rules by name. */
 export const policyRules: TUnsafe<readonly PolicyRule[]> = custom<readonly PolicyRule[]>(
   {
-    expected: 'a map of rules by their names, each with subject, action and resource',
+    expected: 'a map of rules by name, each with subject, action and resource',
     accept: (value) => {
       const rules = givenRules(value)?.map(({ name, rule, origin }) =>
         readRule(name, rule, origin),
@@ -46,17 +46,17 @@ export const policyRules: TUnsafe<readonly PolicyRule[]> = custom<readonly Polic
   { type: 'object' },
 );
 
-/** A rule, whatever it is. */
+/** A rule before validation. */
 interface GivenRule {
   readonly name: string;
   /** Plain data. */
   readonly rule: unknown;
-  /** Of a file. */
+  /** Place in a file. Absent for rules from a program. */
   readonly setting?: Setting | undefined;
   readonly origin?: RuleOrigin | undefined;
 }
 
-/** From a file, or as `allow` and `deny` make them. */
+/** Returns rules from a file, or from the results of `allow` and `deny`. */
 function givenRules(value: unknown): readonly GivenRule[] | undefined {
   if (isSettings(value)) {
     return Array.from(value, ([name, setting]) => {
@@ -82,7 +82,11 @@ function readRule(name: string, rule: unknown, origin?: RuleOrigin): PolicyRule 
   }
 }
 
-/** @param rule where it stands; the error has the line of the nearest part of it that is there */
+/**
+ * Converts the error of a rule to a configuration error, with the line of the nearest existing
+ * part.
+ * @param rule place of the rule
+ */
 export function toConfigError(cause: PolicyError, rule: Setting, path = cause.path): ConfigError {
   const { file, line } = placeWithin(rule, path);
   const origin = { ...originOfPath(rule.origin, path), file, line };
@@ -100,34 +104,35 @@ const names: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Tags that minions may emit besides those of their own lifecycle. In a file, each is a map with
- * these names.
+ * Permission for minions to emit tags other than those of their own lifecycle. In a file, each rule
+ * is a map with these names.
  */
 export interface SignalRule {
   /**
-   * `tag`: a glob, as in `reactor:`. It has at least one letter or digit. `${minion.id}` and
-   * `${pillar:path}` stand for the sender's own; wildcards stand after the last of them only.
+   * `tag`: glob on tags, as in `reactor:`, with at least one letter or digit. `${minion.id}` and
+   * `${pillar:path}` are replaced by values of the sender. Wildcards are only accepted after the
+   * last of them.
    */
   readonly tag: string;
-  /** `minions`: a glob on ids. Default `*`. */
+  /** `minions`: glob on ids. Default: `*`. */
   readonly minions: string;
-  /** `name`: what it is called where a decision is explained. Default: by its tag. */
+  /** `name`: name of the rule in explanations of decisions. Default: derived from the tag. */
   readonly name?: string;
-  /** `schema`: JSON Schema of what is said with it. Default: anything. */
+  /** `schema`: JSON Schema of the data of the event. Default: any data. */
   readonly schema?: unknown;
-  /** `bytes`: largest event. Default: `event_bytes`. */
+  /** `bytes`: maximum size of an event, in bytes. Default: `event_bytes`. */
   readonly bytes?: number;
-  /** `rate`: how often a minion may, `10/minute`. Default: `events_per_second`. */
+  /** `rate`: limit for one minion, for example `10/minute`. Default: `events_per_second`. */
   readonly rate?: string;
-  /** `expires`: ISO 8601. Default: never. */
+  /** `expires`: expiry time in ISO 8601 form. Default: never. */
   readonly expires?: string;
 }
 
-/** A list of maps with `tag`; whom they are for and what is permitted of them may stand beside it. */
+/** List of maps with `tag`. Each may also name the minions and restrict the events. */
 export const signalRules: TUnsafe<readonly SignalRule[]> = custom<readonly SignalRule[]>(
   {
     expected:
-      'a list of maps, each with tag (a glob with a letter or a digit of its own) and, if not all minions are meant, minions (a glob on ids); name, schema, bytes, rate and expires may be there as well',
+      'a list of maps, each with tag (a glob that contains a letter or a digit) and optionally minions (a glob on ids; default: all), name, schema, bytes, rate and expires',
     accept: (value) => {
       if (!Array.isArray(value)) return undefined;
       const rules = value.map(toRule).filter((rule) => rule !== undefined);
@@ -141,7 +146,7 @@ export const signalRules: TUnsafe<readonly SignalRule[]> = custom<readonly Signa
   { type: 'array', items: { type: 'object' } },
 );
 
-/** All that is wrong with a signal, each by its own place. */
+/** Returns all problems of a signal rule, each with its own place. */
 function signalProblems(item: Setting): readonly ConfigError[] {
   const members = settingsOf(item);
   const fields = fieldsOf(toPlain(item.value));
@@ -166,7 +171,7 @@ function signalProblems(item: Setting): readonly ConfigError[] {
   return others.length > 0 ? others : [typeError(item.origin, item.value, 'a map with tag')];
 }
 
-/** @param cause of the rule that a signal means */
+/** Converts the error of the rule that a signal rule implies to a configuration error. */
 export function toSignalError(cause: PolicyError, item: Setting): ConfigError {
   const [part, field, ...rest] = cause.path;
   const isNested = part === 'subject' || part === 'resource';
@@ -193,7 +198,7 @@ function toRule(value: unknown): SignalRule | undefined {
   return isRule && more !== undefined ? { tag, minions, ...more } : undefined;
 }
 
-/** What stands beside tag and minions, if it does. */
+/** Reads the optional members besides tag and minions. */
 function readMore(
   fields: ReadonlyMap<string, unknown>,
 ): Omit<SignalRule, 'minions' | 'tag'> | undefined {
@@ -212,7 +217,7 @@ function readMore(
   };
 }
 
-/** From a file, or from a program. */
+/** Returns the fields of a map from a file or from a program. */
 function fieldsOf(value: unknown): Map<string, unknown> | undefined {
   if (value instanceof Map)
     return new Map([...value].map(([name, field]) => [String(name), field]));
@@ -220,18 +225,21 @@ function fieldsOf(value: unknown): Map<string, unknown> | undefined {
   return isObject ? new Map(Object.entries(value)) : undefined;
 }
 
-/** All but targets, which ask for minions. */
+/** Syntax checks of policies, except targets, which need the list of minions. */
 export const policySyntax: Omit<PolicySyntax, 'target'> = {
   glob: compileGlob,
   regex: compileWholePattern,
   search: (pattern) => {
-    // Refuses what the other engine would have to run: the text is a minion's.
+    // Rejects expressions that require the backtracking engine, because minions supply the text.
     compileLinearPattern(pattern);
     return compileSearchPattern(pattern);
   },
 };
 
-/** Looks at rules by themselves: what a target means is looked at with the nodegroups. */
+/**
+ * Environment that validates rules without targets. Targets are checked together with the
+ * nodegroups.
+ */
 export const formWorld: PolicyEnvironment = {
   ...policySyntax,
   target: () => noMinions,
@@ -242,7 +250,7 @@ export const formWorld: PolicyEnvironment = {
 const nobody = (): boolean => false;
 export const noMinions = { isEntitled: nobody, claims: nobody, mayMean: nobody };
 
-/** Of rules that options of Salt's make. */
+/** Place of rules that Salt's options imply. */
 export const nowhere: Setting = {
   value: undefined,
   origin: { file: 'options', line: 0, key: 'acl' },

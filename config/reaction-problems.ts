@@ -1,27 +1,22 @@
-/** Mistakes in reactions of the right form: against targets, functions and the policy. */
+/** Checks well-formed reactions against targets, functions and the policy. */
 
 import { compileRightTarget, isFunctionName, isKeywordText } from '#minion-protocol';
 import { ConfigError } from './config-error.ts';
 import type { MasterConfig } from './options.ts';
 import { rulesOf } from './policy-rules.ts';
 import type { CallValue, Reaction } from './reaction.ts';
-import {
-  neededValues,
-  originOf,
-  rateProblem,
-  schemaGuarantees,
-  targetedOf,
-  valuesOf,
-} from './reactions.ts';
+import { neededValues, schemaGuarantees } from './reaction-guarantees.ts';
+import { targetedOf, valuesOf } from './reaction-values.ts';
+import { originOf, rateProblem } from './reactions.ts';
 import { isSettings, placeWithin, type Settings } from './settings.ts';
 
-/** What is wrong with reactions of the right form. */
+/** Returns the mistakes in well-formed reactions. */
 export function reactionProblems(config: MasterConfig, own: Settings): readonly ConfigError[] {
   const names = new Set<string>();
   const written = own.get('reactions')?.value;
   return config.reactions.flatMap((reaction) => {
     const setting = isSettings(written) ? written.get(reaction.name) : undefined;
-    const twice = names.has(reaction.name) ? ['there is another reaction of this name'] : [];
+    const twice = names.has(reaction.name) ? ['another reaction has the same name'] : [];
     names.add(reaction.name);
     return [...twice, ...problemsOf(reaction, config)].map((problem) => {
       const field = problem.replace(/:.*/s, '').split('.');
@@ -47,8 +42,8 @@ function problemsOf(reaction: Reaction, config: MasterConfig): readonly string[]
       ? 'do.run.fun: expected module.function'
       : undefined,
     target && `do.${targeted?.kind}.target: ${target}`,
-    // A minion would make a keyword of it, which no rule has looked at as such.
-    ...keywords.map(([field]) => `${field}: name=value goes by name, in kwargs`),
+    // A minion would convert it to a keyword argument, which no rule has checked as one.
+    ...keywords.map(([field]) => `${field}: name=value must be passed by name, in kwargs`),
     subject && `from: ${subject}`,
     rateProblem(rate),
     ...dataProblems(reaction, config),
@@ -66,11 +61,14 @@ function targetProblem(tgt: string, tgtType: string, config: MasterConfig): stri
   }
 }
 
-/** Data that no schema has looked at leads nowhere. */
+/**
+ * Returns a problem for each value that a reaction takes from data without the guarantee of a
+ * schema.
+ */
 function dataProblems(reaction: Reaction, config: MasterConfig): readonly string[] {
   const positional = valuesOf(reaction.do)
     .filter(([field, value]) => field.includes('.args.') && isSender(value))
-    .map(([field]) => `${field}: text of an event goes by name, in kwargs`);
+    .map(([field]) => `${field}: text of an event must be passed by name, in kwargs`);
   const needed = neededValues(reaction);
   const rules = rulesOf(config);
   const unmet = needed.filter((value) => schemaGuarantees(reaction, [value], rules).size === 0);
@@ -82,7 +80,7 @@ function dataProblems(reaction: Reaction, config: MasterConfig): readonly string
   if (isMet || schemaGuarantees(reaction, needed, rules).size > 0)
     return [...positional, ...missing];
   const all =
-    'no signal rule for this tag has a schema that requires all that is taken from the event';
+    'no signal rule for this tag has a schema that requires every value that the reaction takes from the event';
   return [...positional, all];
 }
 

@@ -3,32 +3,42 @@
 import type { RuleOrigin } from '#acl';
 import type { WireValue } from '#minion-protocol';
 
-/** A reaction with its defaults. */
+/** A reaction with defaults filled in. */
 export interface Reaction extends Omit<Required<ReactionOptions>, 'from'> {
   readonly name: string;
   readonly from?: string;
-  /** Where it was written. */
+  /** Place of the reaction in the configuration. */
   readonly origin?: RuleOrigin;
 }
 
 /** Options of a reaction. */
 export interface ReactionOptions {
-  /** A glob, or several, on the tags of events that the policy let in, or the master fired itself. */
+  /**
+   * One or more globs on the tags of events that the policy accepted or that the master emitted.
+   */
   readonly on: string | readonly string[];
-  /** A compound target: only events of these minions. Grains in it give no right. Default: any. */
+  /** Compound target that limits the senders. Grains in it grant no right. Default: any sender. */
   readonly from?: string;
   readonly do: ReactionAction;
-  /** `throttle`: only the first event in so many seconds counts. Default 0: each event counts. */
+  /**
+   * `throttle`: period in seconds in which only the first event counts. Default: 0, every event
+   * counts.
+   */
   readonly throttleSeconds?: number;
-  /** `throttle_key`: events with the same values of these are throttled together, as in {@link MappedValue}. Default: all events. */
+  /**
+   * `throttle_key`: paths as in {@link MappedValue}. Events are throttled together if their values
+   * at these paths are equal. Default: all events together.
+   */
   readonly throttleKey?: readonly string[];
-  /** `max_concurrent`: runs at the same time. Default 1. */
+  /** `max_concurrent`: maximum number of concurrent runs. Default: 1. */
   readonly maxConcurrent?: number;
-  /** `queue`: runs that may wait; more are dropped and counted. Default 100. */
+  /**
+   * `queue`: maximum number of waiting runs. Further runs are dropped and counted. Default: 100.
+   */
   readonly queue?: number;
-  /** `timeout`: seconds that a run may take. Default 300. */
+  /** `timeout`: time limit for a run, in seconds. Default: 300. */
   readonly timeoutSeconds?: number;
-  /** `rate`: runs that may be asked for, as in rules. Default `60/minute`. */
+  /** `rate`: rate limit for requested runs, as in rules. Default: `60/minute`. */
   readonly rate?: string;
 }
 
@@ -37,51 +47,54 @@ export type ReactionAction =
   | { readonly run: RunAction }
   | { readonly runner: MappedCall }
   | { readonly command: CommandAction }
-  /** What a file of Salt's option `reactor` says: `salt://…`, or an absolute path. */
+  /** Reactor file, as in Salt's option `reactor`: `salt://…`, or an absolute path. */
   | { readonly sls: string };
 
 /** A job for minions. */
 export interface RunAction extends MappedCall {
   readonly target: ReactionTarget;
-  /** `tgt_type`: what kind of expression `target` is. Default `glob`. */
+  /** `tgt_type`: type of `target`. Default: `glob`. */
   readonly tgtType?: string;
 }
 
-/** A call with what is taken from the event. */
+/** A call with values from the event. */
 interface MappedCall {
-  /** `module.function`; never from the event. */
+  /** Function name, `module.function`. It never comes from the event. */
   readonly fun: string;
-  /** Text of the event is not among them: a minion would take `name=value` for a keyword. */
+  /**
+   * Positional arguments. Text of the event is not permitted here, because a minion would convert
+   * `name=value` to a keyword argument.
+   */
   readonly args?: readonly CallValue[];
   readonly kwargs?: Readonly<Record<string, CallValue>>;
 }
 
-/** A named command of an extension of the master, such as the bridge. */
+/** A named command of a master extension, such as the bridge. */
 interface CommandAction {
-  /** Its name in the catalog; never from the event. */
+  /** Name in the catalog. It never comes from the event. */
   readonly name: string;
   readonly target: ReactionTarget;
-  /** `tgt_type`: what kind of expression `target` is. Default `glob`. */
+  /** `tgt_type`: type of `target`. Default: `glob`. */
   readonly tgtType?: string;
-  /** Its parameters, by name. */
+  /** Parameters by name. */
   readonly params?: Readonly<Record<string, CallValue>>;
 }
 
-/** Whom a job is for: an expression, the minion that emitted the event, or exact ids. */
+/** Minions that get a job: an expression, the minion that emitted the event, or exact ids. */
 type ReactionTarget =
   | string
   | { readonly minion: 'sender' }
   | { readonly list: readonly (string | MappedValue)[] };
 
-/** A value of a call. A map with `from` is always a {@link MappedValue}. */
+/** Value of a call. A map with `from` is always a {@link MappedValue}. */
 export type CallValue = MappedValue | WireValue;
 
 /**
- * A value of the event in place of a fixed one: `sender`, the id of the minion that emitted it, or
- * `data.env`, where the schema of the signal's rule requires such a text, number, or true or false.
+ * A value from the event: `sender`, the id of the minion that emitted it, or a path such as
+ * `data.env`. The schema of the signal rule must require text, a number or a boolean at this path.
  */
 export interface MappedValue {
   readonly from: string;
-  /** Whether a text may begin with `-`, which programs take for an option. Default false. */
+  /** Whether the text may begin with `-`, which programs interpret as an option. Default: false. */
   readonly dash?: boolean;
 }

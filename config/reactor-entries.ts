@@ -1,21 +1,21 @@
-/** Salt's option `reactor`: files that react to events, by globs on tags. */
+/** Salt's option `reactor`: files that run when an event matches a tag glob. */
 
 import path from 'node:path';
 import { custom, list, parseValue, refusals, textWhere } from './schema.ts';
 import { settingsOf, toPlain } from './settings.ts';
 
-/** Files for the events of some tags. */
+/** Reactor files for one tag glob. */
 export interface ReactorEntry {
-  /** A glob on tags. */
+  /** Glob on tags. */
   readonly tag: string;
-  /** Files: `salt://…`, or absolute paths, which may have globs. */
+  /** Files: `salt://…`, or absolute paths, which may contain globs. */
   readonly sls: readonly string[];
 }
 
 const reference = textWhere(isReference, 'a file: salt://…, or an absolute path');
 
 const reactorEntry = custom<ReactorEntry>({
-  expected: 'a map of one tag to its files as a list',
+  expected: 'a map of one tag to a list of its files',
   accept: (value) => entryOf(toPlain(value)),
   explain: (item) => {
     const [files, ...others] = settingsOf(item);
@@ -26,19 +26,18 @@ const reactorEntry = custom<ReactorEntry>({
   },
 });
 
-/** As in Salt: a list of maps with one tag each. */
+/** List of maps with one tag each, as in Salt. */
 export const reactor = list(reactorEntry, {
   takesOne: false,
-  expected:
-    'a list of maps, each with one tag and its files (salt://…, or absolute paths) as a list',
+  expected: 'a list of maps, each of one tag to a list of its files (salt://…, or absolute paths)',
 });
 
-/** The entries that a value of the option `reactor` means; `undefined`: none that it may have. */
+/** Returns the entries of a `reactor` option, or `undefined` if the value is invalid. */
 export function readReactorEntries(value: unknown): readonly ReactorEntry[] | undefined {
   return parseValue(reactor, value);
 }
 
-/** From a file, or from a program. */
+/** Reads an entry from a file or from a program. */
 function entryOf(item: unknown): ReactorEntry | undefined {
   if (typeof item !== 'object' || item === null || Array.isArray(item)) return undefined;
   if ('tag' in item && 'sls' in item && Array.isArray(item.sls)) {

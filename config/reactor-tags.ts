@@ -1,4 +1,4 @@
-/** Tags that a reactor listens for and that no minion may emit. */
+/** Detection of reactor tags that no minion may emit. */
 
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { type ConfigWarning, placeOf } from './config-error.ts';
@@ -11,8 +11,8 @@ import { planSignals } from './signal-plan.ts';
 const maxNamed = 5;
 
 /**
- * One warning where Salt's `reactor:` has tags that need a rule and have none. Tags that the master
- * fires itself, that minions emit without any rule, and that a template decides are no such ones.
+ * Returns a warning if tags in Salt's `reactor:` need a rule and have none. It excludes tags that
+ * the master emits, that minions emit without a rule, and that a template computes.
  */
 export function warnOfReactorTags(config: MasterConfig, settings: Settings): ConfigWarning[] {
   const setting = settings.get('reactor');
@@ -27,12 +27,15 @@ export function warnOfReactorTags(config: MasterConfig, settings: Settings): Con
   if (unheard.length === 0) return [];
   const named = unheard.slice(0, maxNamed).join(', ');
   const more = unheard.length > maxNamed ? ', …' : '';
-  const text = `reactor: nobody may emit ${unheard.length} of its tags (${named}${more}); saltbridge migrate check writes rules for them`;
+  const text = `reactor: no minion may emit ${unheard.length} of its tags (${named}${more}); saltbridge migrate check writes rules for them`;
   const { origin } = setting;
   return [{ kind: 'unheard', ...origin, message: `${placeOf(origin)}: ${text}` }];
 }
 
-/** Whether some tag may be meant by both; where wildcards stand in both, by what they begin with. */
+/**
+ * Whether one tag may match both patterns. If both contain wildcards, only their prefixes are
+ * compared.
+ */
 function mayMeet(rule: string, pattern: string): boolean {
   if (literalPrefix(pattern) === pattern) return compileGlob(rule)(pattern);
   if (literalPrefix(rule) === rule) return compileGlob(pattern)(rule);

@@ -1,4 +1,4 @@
-/** The configuration that files make, and every mistake in them. */
+/** Reads a configuration from files and collects all mistakes in them. */
 
 import type { ConfigWarning } from './config-error.ts';
 import { type ConfigError, typeError, unknownOption } from './config-error.ts';
@@ -8,21 +8,24 @@ import { mainFileOf, readConfigFiles } from './read-files.ts';
 import { type CompletedConfig, completeConfig } from './resolve.ts';
 import { isSettings, type Settings } from './settings.ts';
 
-/** What the files of a directory say. */
+/** Content of a configuration directory. */
 export interface ReadConfig {
-  /** What can be used; defaults stand for the rest. */
+  /** The valid options. For invalid ones it contains the default. */
   readonly config: MasterConfig;
-  /** Every option at the top of a file, as it was given. */
+  /** Every top-level option of a file, as written. */
   readonly settings: Settings;
-  /** Files that were read, in the order of reading. */
+  /** Files that were read, in reading order. */
   readonly files: readonly string[];
-  /** Of the files themselves. */
+  /** Warnings about the files themselves. */
   readonly warnings: readonly ConfigWarning[];
-  /** What keeps a master from starting. */
+  /** Mistakes that prevent a start. */
   readonly problems: readonly ConfigError[];
 }
 
-/** Reads the files of a configuration directory, and goes on behind each mistake. */
+/**
+ * Reads the files of a configuration directory. After a mistake it continues with the remaining
+ * options.
+ */
 export async function readConfigDirectory(directory: string): Promise<ReadConfig> {
   const mainFile = mainFileOf(directory);
   const ofFiles: ConfigError[] = [];
@@ -31,7 +34,7 @@ export async function readConfigDirectory(directory: string): Promise<ReadConfig
   return { ...read, config, problems: [...ofFiles, ...problems] };
 }
 
-/** A checked configuration of what files say, and all that is wrong with it. */
+/** Returns a validated configuration from the settings of files, with all mistakes. */
 export function completeSettings(settings: Settings, mainFile: string): CompletedConfig {
   const origin = { file: mainFile, line: 0, key: 'conf_file' };
   const salt = new Map(settings).set('conf_file', { value: mainFile, origin });
@@ -48,7 +51,7 @@ export function completeSettings(settings: Settings, mainFile: string): Complete
   return { config, problems: [...mistakes, ...problems] };
 }
 
-/** The map that an option is; an empty one where it is none. */
+/** Returns an option that is a map, or an empty map if it has another type. */
 function section(settings: Settings, name: string, mistakes: ConfigError[]): Settings {
   const setting = settings.get(name);
   if (setting === undefined || setting.value === null) return new Map();

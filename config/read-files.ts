@@ -21,7 +21,7 @@ import { describeYamlProblem, markPosition } from './yaml-problem.ts';
 
 const defaultInclude = 'master.d/*.conf';
 
-/** PyYAML, which Salt reads files with, has no boolean of one letter. */
+/** Text of one letter. PyYAML, which Salt uses, does not read `y` and `n` as booleans. */
 const letter: ScalarTag = {
   tag: 'tag:yaml.org,2002:str',
   default: true,
@@ -29,22 +29,22 @@ const letter: ScalarTag = {
   resolve: (text) => text,
 };
 
-/** YAML 1.1 as PyYAML reads it. */
+/** YAML 1.1 in PyYAML's dialect. */
 const saltYaml = { version: '1.1', customTags: (tags: Tags): Tags => [letter, ...tags] } as const;
 
-/** What the files say, laid over each other. */
+/** Merged content of the files. */
 export interface FileSettings {
   readonly settings: Settings;
-  /** Every file that was read, in the order of reading. */
+  /** Every file that was read, in reading order. */
   readonly files: readonly string[];
   readonly warnings: readonly ConfigWarning[];
 }
 
 /**
- * Reads a main file, then its `default_include`, then its `include`; what comes later wins.
+ * Reads a main file, then its `default_include`, then its `include`. Later values take precedence.
  * [salt.config.master_config]
- * @param onProblem - told of each file that cannot be used, which is then passed over. Default:
- * the first one is thrown
+ * @param onProblem - called for each unusable file, which is then skipped. Default: the first
+ *   problem is thrown
  * @throws ConfigError ERR_CONFIG_READ, ERR_CONFIG_SYNTAX, ERR_OPTION_TYPE
  */
 export async function readConfigFiles(
@@ -76,7 +76,10 @@ class FileReader {
     this.#onProblem = onProblem;
   }
 
-  /** Reads; what cannot be used is told, and stands for no options, where somebody listens. */
+  /**
+   * Reads settings. If there is a problem listener, it reports an error to it and returns no
+   * settings.
+   */
   async attempt(read: () => Promise<Settings>): Promise<Settings> {
     try {
       return await read();
@@ -99,7 +102,7 @@ class FileReader {
     }
   }
 
-  /** Files of an `include:`; a pattern that finds nothing is told. */
+  /** Reads the files of an `include:`. Reports a pattern without matches. */
   async includeOf(setting: Setting, trail: readonly string[]): Promise<Settings> {
     const { origin } = setting;
     const patterns = patternsOf(setting);
@@ -133,7 +136,7 @@ class FileReader {
     trail: readonly string[],
   ): Promise<Settings> {
     if (trail.includes(file)) {
-      const problem = `${file} includes itself; take it out here, or further up`;
+      const problem = `${file} includes itself: remove it from this include, or from one further up`;
       throw new ConfigError('ERR_CONFIG_READ', origin, problem);
     }
     const settings = await this.#read(file);
@@ -150,7 +153,7 @@ class FileReader {
       text = await readFile(file, 'utf8');
     } catch (cause) {
       const origin = { file, line: 0, key: '' };
-      throw new ConfigError('ERR_CONFIG_READ', origin, 'the file could not be read', { cause });
+      throw new ConfigError('ERR_CONFIG_READ', origin, 'the file cannot be read', { cause });
     }
     this.files.push(file);
     return parseConfigFile(text, file);
@@ -172,9 +175,9 @@ function absolute(pattern: string, from: string): string {
 }
 
 /**
- * Reads the text of a configuration file: YAML 1.1 (`yes`, `off`, `0777`), as PyYAML's safe
- * loader does, but a key that stands twice is refused.
- * @param file - its path, for origins
+ * Parses a configuration file as YAML 1.1 (`yes`, `off`, `0777`), like PyYAML's safe loader, but
+ * rejects duplicate keys.
+ * @param file - path for the origins of values
  * @throws ConfigError ERR_CONFIG_SYNTAX
  */
 export function parseConfigFile(text: string, file: string): Settings {
@@ -182,9 +185,9 @@ export function parseConfigFile(text: string, file: string): Settings {
   const document = parseDocument(text, { ...saltYaml, uniqueKeys: true, lineCounter: lines });
   const [problem] = [...document.errors, ...document.warnings];
   if (problem !== undefined) {
-    // The parser's own message quotes the line, which may hold a secret.
+    // The parser's message quotes the line, which may contain a secret.
     const position = lines.linePos(problem.pos[0]);
-    const words = `this is not YAML that can be used: ${describeYamlProblem(problem)} (${problem.code})`;
+    const words = `invalid YAML: ${describeYamlProblem(problem)} (${problem.code})`;
     throw syntaxError(file, position.line, words, markPosition(text, position));
   }
   const content = toJs(document, file);
@@ -202,7 +205,7 @@ function toJs(document: Document, file: string): unknown {
     return document.toJS({ mapAsMap: true });
   } catch {
     const problem =
-      'an alias (*name) has no anchor, or aliases multiply without end; put text that begins with * in quotes';
+      'an alias (*name) has no anchor, or aliases expand without limit; put text that begins with * in quotes';
     throw syntaxError(file, 0, problem);
   }
 }
@@ -230,7 +233,10 @@ function toSetting(value: unknown, path: ValuePath, originAt: OriginAt): Setting
   return { value, origin, entries };
 }
 
-/** Names down to the first list are the key. The address of a repository may be a name. */
+/**
+ * Returns the key and entry of a place. The key consists of the names down to the first list. A
+ * name may be the address of a repository.
+ */
 function nameOf(place: ValuePath): Pick<OptionOrigin, 'entry' | 'key'> {
   const path = place.map((it) => (typeof it === 'number' ? it : withoutCredentials(it)));
   const depth = path.findIndex((step) => typeof step === 'number');
@@ -241,7 +247,10 @@ function nameOf(place: ValuePath): Pick<OptionOrigin, 'entry' | 'key'> {
   return { key: path.slice(0, depth).join(':'), entry: steps.join('') };
 }
 
-/** The line of a key or an item; of the nearest one above it, if it came in by an alias. */
+/**
+ * Returns the line of a key or an item. If it comes from an alias, returns the line of the nearest
+ * key or item above it.
+ */
 function lineOf(document: Document, lines: LineCounter, path: ValuePath): number {
   let node: unknown = document.contents;
   let line = 1;
@@ -255,7 +264,10 @@ function lineOf(document: Document, lines: LineCounter, path: ValuePath): number
   return line;
 }
 
-/** The lines of what paths lead to in a text of YAML, or of the nearest things above that. */
+/**
+ * Returns a function that finds the line of a path in a YAML text, or of the nearest existing part
+ * of the path.
+ */
 export function yamlLines(text: string): (path: ValuePath) => number {
   let read: { readonly document: Document; readonly lines: LineCounter } | undefined;
   return (path) => {
@@ -267,7 +279,7 @@ export function yamlLines(text: string): (path: ValuePath) => number {
   };
 }
 
-/** What begins at the line of a step, and what is below it. */
+/** Returns the node at the line of a step and the value below it. */
 function stepInto(node: unknown, step: string | number): readonly [found: unknown, value: unknown] {
   if (typeof step === 'number')
     return isSeq(node) ? [node.items[step], node.items[step]] : [undefined, undefined];
@@ -283,8 +295,8 @@ function syntaxError(file: string, line: number, problem: string, excerpt?: stri
 }
 
 /**
- * The files that an absolute path with globs stands for, sorted. As in Python's `glob`, a name
- * that begins with a dot is only found by a pattern that does. Nothing there: an empty list.
+ * Returns the sorted files that match an absolute path with globs. As in Python's `glob`, a name
+ * that begins with a dot needs a pattern that does so too. Without matches, returns an empty list.
  */
 export async function expandGlob(pattern: string): Promise<string[]> {
   const { root } = path.parse(pattern);
@@ -316,7 +328,7 @@ async function exists(file: string): Promise<boolean> {
   );
 }
 
-/** The file that Salt's master reads first. */
+/** Returns the file that Salt's master reads first. */
 export function mainFileOf(directory: string): string {
   return path.resolve(directory, 'master');
 }

@@ -1,4 +1,4 @@
-/** `saltbridge: relay:`, the ports for relays of networks without a route to the master. */
+/** `saltbridge: relay:`, ports for relays in networks without a route to the master. */
 
 import type { Static } from 'typebox';
 import { addressList } from './http-api-options.ts';
@@ -17,8 +17,8 @@ export const relayOptions = section(
     }),
     from: addressList({ description: 'Addresses and networks of the relays.' }),
   },
-  { expected: 'a map with publish_port, ret_port, from, and interface if it is another one' },
+  { expected: 'a map with publish_port, ret_port, from, and optionally interface' },
 );
 
-/** Ports whose connections begin with a header of the PROXY protocol, version 2. */
+/** Ports whose connections begin with a PROXY protocol header, version 2. */
 export type RelayOptions = Static<typeof relayOptions>;

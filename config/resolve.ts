@@ -24,7 +24,7 @@ import {
   withoutPlaces,
 } from './settings.ts';
 
-/** Puts every path below `root_dir`, as Salt does. [salt.config.apply_master_config] */
+/** Joins every path to `root_dir`, as Salt does. [salt.config.apply_master_config] */
 function joinRootDir(config: MasterConfig, given: GivenOptions): MasterConfig {
   const root = path.resolve(config.rootDir);
   const isTooLong = config.sockDir.length > config.cachedir.length + 10;
@@ -46,25 +46,28 @@ function joinRootDir(config: MasterConfig, given: GivenOptions): MasterConfig {
   };
 }
 
-/** Whether it is an address, such as `file:///dev/log`, and no path. */
+/** Whether the value is an address, such as `file:///dev/log`, instead of a path. */
 function isAddress(value: string): boolean {
   return /^[a-z][a-z0-9+.-]*:/i.test(value);
 }
 
-/** Absolute paths too, unless they are below already. [salt.config.prepend_root_dir] */
+/**
+ * Joins a path to a root directory. Absolute paths are joined too, unless they are already below
+ * it. [salt.config.prepend_root_dir]
+ */
 function below(root: string, value: string): string {
   const isBelow = value === root || value.startsWith(`${root}/`);
   return isBelow ? path.resolve(value) : path.join(root, value);
 }
 
-/** A configuration, and every mistake in what it was made of. */
+/** A configuration with every mistake in its sources. */
 export interface CompletedConfig {
-  /** Defaults stand for what cannot be used. */
+  /** The valid options. For invalid ones it contains the default. */
   readonly config: MasterConfig;
   readonly problems: readonly ConfigError[];
 }
 
-/** Checks what was given, goes on behind each mistake, and adds what was not given. */
+/** Validates the given options, continues after mistakes, and adds defaults. */
 export function completeConfig(given: GivenOptions): CompletedConfig {
   const mistakes: ConfigError[] = [];
   const salt = readTable({ ...saltOptions, ...rightsOptions }, given.salt, mistakes);
@@ -93,13 +96,16 @@ export function completeConfig(given: GivenOptions): CompletedConfig {
   return { config, problems: [...mistakes, ...told] };
 }
 
-/** What is wrong with options that are right by themselves. @param groups names of nodegroups */
+/**
+ * Returns contradictions between options that are valid separately.
+ * @param groups names of nodegroups
+ */
 function problemsBetween(
   config: MasterConfig,
   given: GivenOptions,
   groups: readonly string[],
 ): readonly ConfigError[] {
-  // Groups that cannot be used have been told.
+  // Unusable groups have already been reported.
   const standIns = Object.fromEntries(groups.map((name) => [name, '*']));
   const known = { ...config, nodegroups: { ...standIns, ...config.nodegroups } };
   return [
@@ -117,20 +123,23 @@ function namesOfGroups(salt: Settings): readonly string[] {
   return setting === undefined ? [] : settingsOf(setting).map(([name]) => name);
 }
 
-/** Whether something may be wrong only because what another mistake is about was left out. */
+/** Whether a problem may be a consequence of another mistake, whose option was left out. */
 function mayFollow({ key, entry, problem }: ConfigError, mistake: ConfigError): boolean {
   const option = optionOf(key);
   const other = optionOf(mistake.key);
   if (option !== other && goesBy.get(option)?.includes(other) !== true) return false;
   if (ports.includes(option)) return true;
-  // Items of a list do not go by each other.
+  // Items of a list do not depend on each other.
   if (key === mistake.key && firstItem(entry) !== firstItem(mistake.entry)) return false;
   const [name = ''] = /[^:\]]*$/.exec(`${mistake.key}${mistake.entry ?? ''}`) ?? [];
   if (option !== other && option === 'saltbridge:reactions') return /signal rule/.test(problem);
   return problem.split(/[^\w.-]+/).includes(name);
 }
 
-/** `saltbridge:acl` of `saltbridge:acl:rules`, and `ext_pillar` of all that is in it. */
+/**
+ * Returns the option that contains a key: `saltbridge:acl` for `saltbridge:acl:rules`, and
+ * `ext_pillar` for everything in it.
+ */
 function optionOf(key: string): string {
   const [first = '', second = ''] = key.split(':');
   return first === 'saltbridge' ? `${first}:${second}` : first;
@@ -138,7 +147,7 @@ function optionOf(key: string): string {
 
 const ports = ['publish_port', 'ret_port', 'transport_opts'];
 
-/** The options that contradictions of an option are about besides. */
+/** Further options that contradictions of an option concern. */
 const goesBy: ReadonlyMap<string, readonly string[]> = new Map([
   ...ports.map((port): [string, readonly string[]] => [port, ports]),
   ['open_mode', ['saltbridge:confirm_open_mode']],
@@ -147,19 +156,22 @@ const goesBy: ReadonlyMap<string, readonly string[]> = new Map([
   ['saltbridge:reactions', ['saltbridge:acl']],
 ]);
 
-/** `[1]` of `[1]:user`. */
+/** Returns `[1]` for `[1]:user`. */
 function firstItem(entry = ''): string {
   return entry.replace(/(?<=^\[\d+\]).*/s, '');
 }
 
-/** What a table makes of settings. */
+/** Options of one table, read from settings. */
 interface ReadOptions<T> {
   readonly values: T;
-  /** The settings without what cannot be used. */
+  /** The settings without unusable parts. */
   readonly usable: Settings;
 }
 
-/** @param mistakes gets those that are found */
+/**
+ * Reads the options of a table.
+ * @param mistakes receives the mistakes that are found
+ */
 function readTable<Table extends OptionTable>(
   table: Table,
   given: Settings,
@@ -171,14 +183,14 @@ function readTable<Table extends OptionTable>(
     values[member] = defaultValue;
     const found: ConfigError[] = [];
     let setting = given.get(name);
-    // A key without a value is one that somebody commented the value of.
+    // A key without a value counts as not set: its value may be commented out.
     while (setting !== undefined && setting.value !== null) {
       const read = readSetting(schema, setting);
       if (read.problems === undefined) {
         values[member] = read.value;
         break;
       }
-      // What is left may lack what was left out.
+      // Without the part that was left out, the remaining value may be incomplete.
       found.push(
         ...read.problems.filter((it) => !found.some(({ part }) => isAbove(it.part, part))),
       );
@@ -211,7 +223,7 @@ function keepJobsSeconds(config: MasterConfig, { salt }: GivenOptions): number {
   return isOlderForm ? config.keepJobs * 3600 : config.keepJobsSeconds;
 }
 
-/** Options that contradict each other. */
+/** Returns the options that contradict each other. */
 function conflictsOf(config: MasterConfig, { salt, own }: GivenOptions): readonly ConfigError[] {
   const conflicts: ConfigError[] = [];
   const refuse = (settings: Settings, key: string, problem: string): void => {
@@ -222,14 +234,14 @@ function conflictsOf(config: MasterConfig, { salt, own }: GivenOptions): readonl
     refuse(
       salt,
       'open_mode',
-      'accepts any key for any minion, also in place of a known one; ' +
-        'if that is meant, set confirm_open_mode: true under saltbridge:',
+      'accepts any key for any minion, even a new key for a known minion; ' +
+        'to confirm this, set confirm_open_mode: true under saltbridge:',
     );
   }
   const served = servedTransports(config);
   if (served.some(({ relay, ssl }) => relay !== null && ssl !== false)) {
     const problem =
-      'ports for relays are not served with ssl; expected another transport, or no ssl';
+      'ports for relays cannot be used with ssl: choose another transport, or disable ssl';
     refuse(own, 'relay', problem);
   }
   const shared = findSharedPort(served);
@@ -241,8 +253,8 @@ function conflictsOf(config: MasterConfig, { salt, own }: GivenOptions): readonl
 }
 
 /**
- * A complete configuration from the options that a program passes. They are checked like those
- * of a file; `undefined` means not set.
+ * Returns a complete configuration from the options of a program. They are validated like those of
+ * a file. `undefined` means not set.
  * @throws ConfigError ERR_OPTION_TYPE, ERR_OPTION_CONFLICT, ERR_OPTION_UNKNOWN, with all mistakes
  */
 export function resolveMasterConfig(options: Partial<MasterOptions> = {}): MasterConfig {
@@ -252,7 +264,7 @@ export function resolveMasterConfig(options: Partial<MasterOptions> = {}): Maste
   return config;
 }
 
-/** The same, with the mistakes beside what can be used. */
+/** Like {@link resolveMasterConfig}, but returns the mistakes with the usable options. */
 export function checkOptions(options: Partial<MasterOptions>): CompletedConfig {
   const { limits = {}, acl = {}, eauth = {}, saltgui = {}, sdb = {}, ...rest } = options;
   const ofSalt = { ...saltOptions, ...rightsOptions };
@@ -297,9 +309,9 @@ export function checkOptions(options: Partial<MasterOptions>): CompletedConfig {
 }
 
 interface SectionOfProgram {
-  /** What the keys of errors begin with. */
+  /** Prefix of the keys in errors. */
   readonly above: string;
-  /** Told of each name that the table has not. */
+  /** Called for each name that is not in the table. */
   readonly onUnknown: (origin: OptionOrigin) => void;
 }
 

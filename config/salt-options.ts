@@ -1,6 +1,6 @@
 /**
- * Salt's options at the top of a file. Names, units and defaults are those of Salt's master
- * configuration (salt/config/__init__.py, 3007.0); docs/compatibility.md names the exceptions.
+ * Salt's options at the top level of a file. Names, units and defaults are those of Salt's master
+ * configuration (salt/config/__init__.py, 3007.0). docs/compatibility.md lists the exceptions.
  */
 
 import { hostname } from 'node:os';
@@ -43,7 +43,7 @@ export const saltOptions = {
     isForMinions: true,
   }),
   ipv6: option('ipv6', flag(), null, 'Whether `interface` is an IPv6 address.', {
-    defaultText: 'as the address shows',
+    defaultText: 'derived from the address',
     isForMinions: true,
   }),
   publishPort: option(
@@ -67,13 +67,13 @@ export const saltOptions = {
     'transport_opts',
     transportOpts,
     {},
-    'More transports, each with options of its own over the general ones.',
+    'Additional transports, each with options that override the general ones.',
   ),
   ssl: option(
     'ssl',
     ssl,
     false,
-    'TLS for the transports `tcp` and `ws`. ZeroMQ has no TLS. Paths are used as they are written.',
+    'TLS for the transports `tcp` and `ws`. ZeroMQ has no TLS. Paths are used as written.',
   ),
   id: option(
     'id',
@@ -96,7 +96,7 @@ export const saltOptions = {
     'Account that `saltbridge master` changes to if root starts it.',
     {
       defaultText: 'the account that starts it',
-      program: instead('it is for saltbridge master; leave it out'),
+      program: instead('applies only to saltbridge master; omit it'),
     },
   ),
   pidfile: option(
@@ -107,19 +107,19 @@ export const saltOptions = {
     {
       base: 'root_dir',
       isPerProcess: true,
-      program: instead('it is for saltbridge master; leave it out'),
+      program: instead('applies only to saltbridge master; omit it'),
     },
   ),
   rootDir: option(
     'root_dir',
     text(),
     '/',
-    'Directory that all other paths are joined to, unless they are below it already.',
+    'Directory that all other paths are joined to, unless they are already below it.',
     { isForMinions: true },
   ),
   confFile: option('conf_file', text(), '/etc/salt/master', 'Main file of the configuration.', {
     isPerProcess: true,
-    program: instead('pass what loadSaltConfig gives as config'),
+    program: instead('pass the result of loadSaltConfig as config'),
   }),
   pkiDir: option(
     'pki_dir',
@@ -146,7 +146,7 @@ export const saltOptions = {
     'keysize',
     integer(2048, 8192),
     2048,
-    "Bits of the master's RSA key when it is generated.",
+    "Size of the master's RSA key when it is generated, in bits.",
     { program: 'keyBits' },
   ),
   keyPass: option('key_pass', passphrase(), null, 'Passphrase of `master.pem`.', {
@@ -164,7 +164,7 @@ export const saltOptions = {
     'hash_type',
     oneOf(['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512']),
     'sha256',
-    'Digest of key fingerprints and of files.',
+    'Hash function of key fingerprints and of files.',
     { isForMinions: true },
   ),
   autoAccept: option('auto_accept', flag(), false, 'Whether every new key is accepted.', {
@@ -174,21 +174,21 @@ export const saltOptions = {
     'open_mode',
     flag(),
     false,
-    'Whether every key is accepted, also another key for a known id. Requires `confirm_open_mode`.',
+    'Whether every key is accepted, even a new key for a known id. Requires `confirm_open_mode`.',
     { reload: nextSignIn },
   ),
   autosignFile: option(
     'autosign_file',
     text({ expected: 'a path' }),
     null,
-    'File of ids to accept, one expression a line.',
+    'File of ids to accept, one expression per line.',
     { base: 'root_dir', reload: nextSignIn },
   ),
   autorejectFile: option(
     'autoreject_file',
     text({ expected: 'a path' }),
     null,
-    'File of ids to reject, one expression a line.',
+    'File of ids to reject, one expression per line.',
     { base: 'root_dir', reload: nextSignIn },
   ),
   autosignGrainsDir: option(
@@ -202,7 +202,7 @@ export const saltOptions = {
     'autosign_timeout',
     duration('minutes'),
     120,
-    'How long a file in `minions_autosign` is valid. 0: for ever.',
+    'How long a file in `minions_autosign` is valid. 0: without limit.',
     { reload: nextSignIn, program: 'autosignTimeoutMinutes' },
   ),
   permissivePkiAccess: option(
@@ -219,7 +219,7 @@ export const saltOptions = {
     'max_minions',
     integer(0, many),
     0,
-    'Connected minions at a time; the master asks others to come later. 0: no limit.',
+    'Connected minions at a time. The master asks further minions to retry later. 0: no limit.',
     { reload: nextSignIn },
   ),
   allowMinionKeyRevoke: option(
@@ -233,27 +233,27 @@ export const saltOptions = {
     'minimum_auth_version',
     authVersion,
     'auto',
-    'Lowest protocol version that is accepted. `auto`: for each id the highest one that it has proved.',
-    { migration: 'The latest releases of Salt accept version 3 alone; `auto` accepts 0 to 3.' },
+    'Lowest protocol version that is accepted. `auto`: for each id, the highest version that it has proved.',
+    { migration: 'The latest releases of Salt accept only version 3; `auto` accepts 0 to 3.' },
   ),
   requestServerTtl: option(
     'request_server_ttl',
     duration('seconds'),
     300,
-    'How far the time stamp of a request may be off. 0: any time stamp is accepted.',
+    'Maximum deviation of the time stamp of a request. 0: any time stamp is accepted.',
     { program: 'requestTtlSeconds', migration: "The default differs from Salt's, which is 0." },
   ),
   requireMinionSignMessages: option(
     'require_minion_sign_messages',
     flag(),
     false,
-    'Whether returns without a signature are refused.',
+    'Whether returns without a signature are rejected.',
   ),
   dropMessagesSignatureFail: option(
     'drop_messages_signature_fail',
     flag(),
     false,
-    'Whether returns with a wrong signature are refused. Otherwise they are counted (`return-signature`) and logged.',
+    'Whether returns with a wrong signature are rejected. If false, they are counted (`return-signature`) and logged.',
   ),
   publishSession: option(
     'publish_session',
@@ -302,19 +302,19 @@ export const saltOptions = {
     'master_use_pubkey_signature',
     flag(),
     false,
-    'Whether a signature made in advance is sent, so that the second key need not be on this host.',
+    'Whether a precomputed signature is sent, so that the second key need not be on this host.',
   ),
   masterPubkeySignature: option(
     'master_pubkey_signature',
     text(),
     'master_pubkey_signature',
-    'File of the signature made in advance, below `pki_dir`.',
+    'File of the precomputed signature, below `pki_dir`.',
   ),
   zmqFiltering: option(
     'zmq_filtering',
     flag(),
     false,
-    'Whether a publication is sent to the matching minions alone.',
+    'Whether a publication is sent only to the matching minions.',
     { isForMinions: true },
   ),
   zmqBacklog: option(
@@ -327,14 +327,14 @@ export const saltOptions = {
     'pub_hwm',
     integer(0, many),
     1000,
-    'Publications that are queued for a slow subscriber. 0: any number, of 8 MiB at most.',
+    'Publications that are queued for a slow subscriber. 0: any number, up to 8 MiB.',
   ),
   tcpKeepalive: option('tcp_keepalive', flag(), true, 'Whether idle connections are probed.'),
   tcpKeepaliveIdle: option(
     'tcp_keepalive_idle',
     number(-1, many, { unit: 'seconds' }),
     300,
-    'Idle time before the first probe. -1: the default of the system.',
+    'Idle time before the first probe. -1: the default of the operating system.',
     { program: 'tcpKeepaliveIdleSeconds' },
   ),
   timeout: option('timeout', duration('seconds'), 5, 'How long a caller waits for returns.', {
@@ -346,24 +346,24 @@ export const saltOptions = {
     'gather_job_timeout',
     duration('seconds'),
     10,
-    'How long a minion has to report whether it still runs a job.',
+    'How long a minion has to report whether it is still running a job.',
     { reload: nextJobs, program: 'gatherJobTimeoutSeconds', isForMinions: true },
   ),
   keepJobs: option(
     'keep_jobs',
     duration('hours'),
     24,
-    'How long a job is kept, if `keep_jobs_seconds` is not set.',
+    'How long a job is stored, if `keep_jobs_seconds` is not set.',
     { reload: nextJobs, program: instead('use keepJobsSeconds') },
   ),
   keepJobsSeconds: option(
     'keep_jobs_seconds',
     duration('seconds'),
     86_400,
-    'How long a job is kept.',
+    'How long a job is stored.',
     { reload: nextJobs, isForMinions: true },
   ),
-  jobCache: option('job_cache', flag(), true, 'Whether jobs and returns are kept.'),
+  jobCache: option('job_cache', flag(), true, 'Whether jobs and returns are stored.'),
   uniqueJid: option('unique_jid', flag(), false, 'Whether job ids contain the process id.'),
   presenceEvents: option(
     'presence_events',
@@ -395,7 +395,7 @@ export const saltOptions = {
     'minion_data_cache',
     flag(),
     true,
-    'Whether grains and pillar of minions are kept for targeting. Without them, such targets match every accepted key.',
+    'Whether grains and pillar of minions are stored for targeting. If false, such targets match every accepted key.',
     { isForMinions: true },
   ),
   minionDataCacheEvents: option(
@@ -409,7 +409,7 @@ export const saltOptions = {
     'preserve_minion_cache',
     flag(),
     false,
-    'Whether grains and pillar are kept when the key is deleted.',
+    'Whether grains and pillar remain stored when the key is deleted.',
   ),
   fileRoots: option(
     'file_roots',
@@ -422,14 +422,14 @@ export const saltOptions = {
     'pillar_roots',
     fileRoots,
     { base: ['/srv/pillar', '/srv/spm/pillar'] },
-    'Directories of pillar files, by environment, written as `file_roots`.',
+    'Directories of pillar files, by environment, in the form of `file_roots`.',
     { extension: 'pillar', isForMinions: true },
   ),
   pillarenv: option(
     'pillarenv',
     numericText(),
     null,
-    'Pillar environment of minions that name none.',
+    'Pillar environment of minions that do not set one.',
     { defaultText: 'all environments', extension: 'pillar', isForMinions: true },
   ),
   pillarSourceMergingStrategy: option(
@@ -471,19 +471,19 @@ export const saltOptions = {
     'ext_pillar',
     extPillarEntries,
     [],
-    'Sources of pillar beside the files; later ones override earlier ones.',
+    'Sources of pillar besides the files. Later sources override earlier ones.',
     {
       extension: 'pillar',
       isSecret: true,
-      program: instead('pass sources of pillar, such as extPillarHttp makes'),
-      migration: 'The modules `git`, `minion_files` and `minion_http` are served.',
+      program: instead('pass sources of pillar, for example from extPillarHttp'),
+      migration: 'Only the modules `git`, `minion_files` and `minion_http` are supported.',
     },
   ),
   extPillarFirst: option(
     'ext_pillar_first',
     flag(),
     false,
-    'Whether `ext_pillar` is evaluated before the files, which then override it.',
+    'Whether `ext_pillar` is evaluated before the files. The files then override it.',
     { extension: 'pillar', isForMinions: true },
   ),
   pillarOpts: option(
@@ -504,7 +504,7 @@ export const saltOptions = {
     'file_ignore_regex',
     patternList,
     [],
-    'Regular expressions; paths in which one is found are not served.',
+    'Regular expressions. Paths that contain a match are not served.',
     { extension: 'files' },
   ),
   fileserverBackend: option(
@@ -533,14 +533,14 @@ export const saltOptions = {
     'fileserver_list_cache_time',
     integer(0, many, { unit: 'seconds' }),
     20,
-    'Time between scans for changed directories that the system did not report. 0: each request for a list scans them.',
+    'Time between scans for changed directories that the operating system did not report. 0: each request for a list scans them.',
     { extension: 'files', program: 'fileListCacheSeconds' },
   ),
   fileBufferSize: option(
     'file_buffer_size',
     bytes(1024, 16 * mebibyte),
     mebibyte,
-    'Size of a part of a file in one reply.',
+    'Size of a part of a file in one response.',
     { extension: 'files', isForMinions: true },
   ),
   fileRecv: option('file_recv', flag(), false, 'Whether minions may push files.', {
@@ -582,7 +582,7 @@ export const saltOptions = {
     'state_top_saltenv',
     numericText(),
     null,
-    'Environment whose top file alone is used.',
+    'Environment whose top file is used exclusively.',
     { defaultText: 'all environments', isForMinions: true },
   ),
   stateAutoOrder: option(
@@ -626,40 +626,41 @@ export const saltOptions = {
     'enforce_mine_cache',
     flag(),
     false,
-    'Whether the mine is kept also without `minion_data_cache`.',
+    'Whether the mine is stored even without `minion_data_cache`.',
     { extension: 'mine' },
   ),
   mineGet: option(
     'mine_get',
     functionPermissions,
     null,
-    'Which minions may read which functions of the mine: regular expressions on ids, each with a list of regular expressions on functions.',
+    'Access of minions to functions of the mine: regular expressions on ids, each with a list of regular expressions on functions.',
     { defaultText: 'every minion may read every function', extension: 'mine' },
   ),
   peer: option(
     'peer',
     publishPermissions,
     {},
-    'Which minions may publish which functions: regular expressions on ids, each with a list of regular expressions on functions, or of maps from a compound target to such a list.',
+    'Functions that minions may publish: regular expressions on ids, each with a list of regular expressions on functions, or of maps from a compound target to such a list.',
     { extension: 'peers' },
   ),
   reactor: option('reactor', reactor, [], 'Reactor files, by globs on event tags.', {
     reload: 'the next event, the next run',
     extension: 'reactor',
-    migration: 'A file may do what rules permit to the service `reaction:<file>`.',
+    migration:
+      'A file may perform only actions that rules permit to the service `reaction:<file>`.',
   }),
   peerRun: option(
     'peer_run',
     functionPermissions,
     {},
-    'Which minions may run which runners, written as `mine_get`.',
+    'Runners that minions may run, in the form of `mine_get`.',
     { extension: 'peers' },
   ),
   schedule: option(
     'schedule',
     scheduleMap,
     {},
-    'Runners and jobs that the master starts by the clock.',
+    'Runners and jobs that the master starts at set times.',
     {
       extension: 'schedule',
       isSecret: true,
@@ -669,7 +670,7 @@ export const saltOptions = {
     'runner_returns',
     flag(),
     true,
-    'Whether results of runners are kept if no client waits for them.',
+    'Whether results of runners are stored if no client waits for them.',
     { extension: 'runners' },
   ),
   restCherrypy: option('rest_cherrypy', httpApi, null, "Salt's HTTP API.", {
@@ -718,11 +719,11 @@ export const saltOptions = {
     'Log file.',
     { base: 'root_dir', isPerProcess: true, program: instead('use logger') },
   ),
-  output: option('output', text(), null, "Outputter of commands that print in Salt's form.", {
-    defaultText: 'the one of the function',
+  output: option('output', text(), null, "Outputter of commands that print in Salt's format.", {
+    defaultText: 'that of the function',
     reload: nextCommand,
   }),
-  color: option('color', flag(), null, 'Whether these commands print colours, also in a pipe.', {
+  color: option('color', flag(), null, 'Whether these commands print colours, even into a pipe.', {
     defaultText: 'on a terminal',
     reload: nextCommand,
   }),
@@ -754,11 +755,17 @@ export const saltOptions = {
 
 const nextRequest = 'the next request';
 
-/** Salt's options on the rights of users. */
+/** Salt's options for the rights of users. */
 export const rightsOptions = {
-  publisherAcl: option('publisher_acl', rights, {}, 'What accounts of this host may publish.', {
-    reload: nextRequest,
-  }),
+  publisherAcl: option(
+    'publisher_acl',
+    rights,
+    {},
+    'Functions that accounts of this host may publish.',
+    {
+      reload: nextRequest,
+    },
+  ),
   publisherAclBlacklist: option(
     'publisher_acl_blacklist',
     rights,
@@ -770,14 +777,14 @@ export const rightsOptions = {
     'external_auth',
     rights,
     {},
-    'What users may do, by the back end that authenticates them.',
+    'Rights of users, by the back end that authenticates them.',
     { reload: 'the next request, the next log-in' },
   ),
   permissiveAcl: option(
     'permissive_acl',
     flag(),
     false,
-    'Whether named users have the rights of `*` in `external_auth` as well.',
+    'Whether named users also have the rights of `*` in `external_auth`.',
     { reload: nextRequest },
   ),
 };

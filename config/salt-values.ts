@@ -6,14 +6,14 @@ import { saltOptions } from './salt-options.ts';
 const rows: readonly (readonly [member: string, row: OptionRow])[] = Object.entries(saltOptions);
 
 /**
- * The options that Salt has, under its names; without secrets, and without users and their rights.
- * @param leftOut - names of extensions whose options are left out
+ * Returns the options that Salt has, under its names, without secrets, users and their rights.
+ * @param leftOut - names of extensions whose options are omitted
  */
 export function saltValues(
   config: SaltOptions & Pick<MasterConfig, 'eauth' | 'saltgui'>,
   leftOut: readonly string[] = [],
 ): WireMap {
-  // What SaltGUI takes for granted [salt/config/__init__.py].
+  // Options that SaltGUI requires [salt/config/__init__.py].
   const values: WireMap = {
     syndic_master: 'masterofmasters',
     order_masters: false,
@@ -21,7 +21,7 @@ export function saltValues(
     cluster_peers: [],
     state_output: 'full',
     state_verbose: true,
-    // Its page of templates fails where there is none of these.
+    // Without this option, SaltGUI's page of templates fails.
     saltgui_templates: {},
     ...config.saltgui,
     token_expire: config.eauth.tokenExpire,
@@ -30,9 +30,9 @@ export function saltValues(
 }
 
 /**
- * The options that minions may know, under Salt's names: how the master and states behave. No
- * secrets, no paths, and nothing about rights.
- * @param leftOut - names of extensions whose options are left out
+ * Returns the options that minions may read, under Salt's names: the behaviour of the master and of
+ * states. Secrets, paths and rights are omitted.
+ * @param leftOut - names of extensions whose options are omitted
  */
 export function valuesForMinions(config: SaltOptions, leftOut: readonly string[] = []): WireMap {
   return selected(config, leftOut, ({ isForMinions = false }) => isForMinions);
@@ -59,6 +59,6 @@ function toWire(value: unknown): WireValue {
     return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, toWire(item)]));
   }
   const isPlain = ['string', 'number', 'boolean'].includes(typeof value);
-  // Options are what a file can hold.
+  // Options are values that a file can contain.
   return isPlain ? (value as string | number | boolean) : null;
 }

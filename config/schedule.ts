@@ -1,4 +1,4 @@
-/** Salt's option `schedule`: runners and jobs that the master starts by the clock. */
+/** Salt's option `schedule`: runners and jobs that the master starts at set times. */
 
 import { Cron } from 'croner';
 import type { WireMap, WireValue } from '#minion-protocol';
@@ -12,41 +12,41 @@ import {
 import { custom } from './schema.ts';
 import { entriesOf, isSettings, originOfSetting, type Settings, toPlain } from './settings.ts';
 
-/** When an entry is due. */
+/** Time at which an entry is due. */
 export type ScheduleTrigger =
   | { readonly kind: 'interval'; readonly seconds: number }
   | { readonly kind: 'cron'; readonly cron: Cron }
   | { readonly kind: 'when'; readonly times: readonly ClockTime[] };
 
-/** A moment, or a time of every day or of a day of the week; local time. */
+/** A moment, or a time of every day or of one day of the week, in local time. */
 export type ClockTime =
   | { readonly at: number }
   | { readonly secondOfDay: number; readonly weekday?: number };
 
-/** A span of the day, or between two moments. */
+/** A period of each day, or a period between two moments. */
 export interface ScheduleRange {
   readonly start: ClockTime;
   readonly end: ClockTime;
   readonly isInverted: boolean;
 }
 
-/** One entry. */
+/** One entry of the schedule. */
 export interface ScheduleEntry {
   readonly name: string;
   readonly fun: string;
   readonly arg: readonly WireValue[];
   readonly kwarg: WireMap;
-  /** Minions that get a job; without one it is a runner. */
+  /** Minions that get a job. Absent if the entry is a runner. */
   readonly target:
     | { readonly tgt: string | readonly string[]; readonly tgtType: string }
     | undefined;
   readonly trigger: ScheduleTrigger;
-  /** Seconds that it is put off by chance. */
+  /** Random delay, in seconds. */
   readonly splay: { readonly start: number; readonly end: number };
   readonly maxRunning: number;
-  /** `jid_include: false`: `maxrunning` does not count it. */
+  /** Whether `maxrunning` counts the run. False for `jid_include: false`. */
   readonly isCounted: boolean;
-  /** `return_job` */
+  /** `return_job`: whether the result is stored. */
   readonly isKept: boolean;
   readonly runsOnStart: boolean;
   readonly range: ScheduleRange | undefined;
@@ -55,13 +55,13 @@ export interface ScheduleEntry {
   readonly metadata: WireMap | undefined;
 }
 
-/** Any map: {@link readSchedule} reads it. */
+/** Any map. {@link readSchedule} validates it. */
 export const scheduleMap = custom<WireMap>(
   {
     expected: 'a map of names to entries',
     accept: (value) => {
       const entries = entriesOf(value);
-      // What a file can hold is made of Salt's values.
+      // A file can contain only values that Salt supports.
       return entries && (Object.fromEntries(entries) as WireMap);
     },
   },
@@ -78,24 +78,27 @@ const known: ReadonlySet<string> = new Set([
 
 class ScheduleProblem extends Error {}
 
-/** An entry as it was given. */
+/** An entry as written. */
 type Given = ReadonlyMap<string, unknown>;
 
-/** The entries that are enabled. @throws ConfigError ERR_OPTION_TYPE with all mistakes */
+/**
+ * Returns the enabled entries.
+ * @throws ConfigError ERR_OPTION_TYPE with all mistakes
+ */
 export function readSchedule(schedule: WireMap): readonly ScheduleEntry[] {
   const mistake = ConfigError.of(scheduleProblems(schedule, new Map()));
   if (mistake !== undefined) throw mistake;
   return readEntries(schedule).flatMap(([, entry]) => (Array.isArray(entry) ? [] : [entry]));
 }
 
-/** All mistakes in entries that are enabled. */
+/** Returns all mistakes in enabled entries. */
 export function scheduleProblems(schedule: WireMap, settings: Settings): readonly ConfigError[] {
   return readEntries(schedule).flatMap(([name, entry]) =>
     Array.isArray(entry) ? entry.map((problem) => refuseEntry(settings, name, problem)) : [],
   );
 }
 
-/** What is enabled, each by its name. */
+/** Reads the enabled entries, each with its name. */
 function readEntries(
   schedule: WireMap,
 ): readonly (readonly [name: string, entry: ScheduleEntry | string[]])[] {
@@ -108,13 +111,16 @@ function readEntries(
   });
 }
 
-/** @param problem begins with the member that it is about, if there is one */
+/**
+ * Returns the error for an entry.
+ * @param problem message that begins with the name of the member, if it concerns one
+ */
 function refuseEntry(settings: Settings, name: string, problem: string): ConfigError {
   const { file, line } = originWithin(settings, [name, problem.replace(/:.*/s, '')]);
   return new ConfigError('ERR_OPTION_TYPE', { file, line, key: `schedule:${name}` }, problem);
 }
 
-/** The place of the nearest thing that is there. */
+/** Returns the place of the nearest existing part. */
 function originWithin(settings: Settings, names: readonly string[]): OptionOrigin {
   let origin = originOfSetting(settings, 'schedule');
   let within = settings.get('schedule')?.value;
@@ -126,7 +132,7 @@ function originWithin(settings: Settings, names: readonly string[]): OptionOrigi
   return origin;
 }
 
-/** One for each member of an entry that has no effect. */
+/** Returns a warning for each member of an entry that has no effect. */
 export function warnOfSchedule(settings: Settings): ConfigWarning[] {
   const setting = settings.get('schedule');
   if (setting === undefined) return [];
@@ -149,12 +155,12 @@ function fail(problem: string): never {
 
 type Members = Omit<ScheduleEntry, 'name'>;
 
-/** How each member of an entry is read. */
+/** Functions that read each member of an entry. */
 const readers: { readonly [Name in keyof Members]: (given: Given) => Members[Name] } = {
   fun: readFunction,
   arg: (given) => {
     const args = toPlain(given.get('args') ?? []);
-    // What a file can hold is made of Salt's values.
+    // A file can contain only values that Salt supports.
     return (Array.isArray(args) ? args : [args]) as WireValue[];
   },
   kwarg: (given) => {
@@ -177,11 +183,11 @@ const readers: { readonly [Name in keyof Members]: (given: Given) => Members[Nam
   metadata: (given) => readMetadata(given.get('metadata')),
 };
 
-/** The entry, or all that is wrong with it. */
+/** Returns the entry, or all its mistakes. */
 function readEntry(name: string, given: Given): ScheduleEntry | string[] {
   const problems: string[] = [];
   const members = readMembers(readers, given, problems);
-  // Where nothing is wrong, every member of the table has been set.
+  // Without problems, every member of the table has been set.
   return problems.length > 0 ? problems : { name, ...(members as Members) };
 }
 
@@ -248,7 +254,9 @@ function readTrigger(given: ReadonlyMap<string, unknown>): ScheduleTrigger {
   const interval = Object.entries(units).filter(([unit]) => given.has(unit));
   const others = ['cron', 'when', 'once'].filter((name) => given.has(name));
   if (others.length + Math.min(interval.length, 1) !== 1) {
-    fail('expected one of seconds, minutes, hours and days together, cron, when, or once');
+    fail(
+      'expected one of: an interval (seconds, minutes, hours and days together), cron, when, or once',
+    );
   }
   if (interval.length > 0) {
     const seconds = interval.reduce((sum, [unit, factor]) => {
@@ -268,7 +276,7 @@ function readTrigger(given: ReadonlyMap<string, unknown>): ScheduleTrigger {
 
 const weekdayNames = ['sunday', 'monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday'];
 
-/** `5:00pm`, `17:00`, `Monday 5:00pm`, or a date with a time, in the forms of ISO 8601. */
+/** Reads a time: `5:00pm`, `17:00`, `Monday 5:00pm`, or a date with a time in ISO 8601 form. */
 function readTime(name: string, value: unknown): ClockTime {
   const text = value instanceof Date ? value.toISOString() : String(value ?? '');
   if (/^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?Z?)?$/.test(text)) {
@@ -302,10 +310,10 @@ const shortcuts: ReadonlySet<string> = new Set([
   ...['@yearly', '@monthly', '@weekly', '@daily', '@hourly'],
 ]);
 
-/** The fields of an expression, with their bounds. */
+/** Bounds of the five fields of a cron expression. */
 const cronBounds = ['0 to 59', '0 to 23', '1 to 31', '1 to 12', '0 to 7'] as const;
 
-/** Reads five fields with `*`, lists, ranges, steps and names, or a shortcut. */
+/** Reads a cron expression: five fields with `*`, lists, ranges, steps and names, or a shortcut. */
 function readCron(text: string): Cron {
   const expression = text.trim();
   if (shortcuts.has(expression)) return new Cron(expression);
@@ -313,7 +321,8 @@ function readCron(text: string): Cron {
   if (fields.length !== cronBounds.length) fail('cron: expected five fields');
   for (const [place, bounds] of cronBounds.entries()) {
     const field = fields[place] ?? '';
-    if (!isCronField(field, place)) fail(`cron: ${field} is no field of ${bounds}`);
+    if (!isCronField(field, place))
+      fail(`cron: ${field} is not a valid value for a field with ${bounds}`);
   }
   const [, , day = '', , weekday = ''] = fields;
   // Both must match, unless each of them restricts the day.
@@ -321,7 +330,7 @@ function readCron(text: string): Cron {
   return new Cron(fields.join(' '), { ...cronOptions, domAndDow });
 }
 
-/** Steps from a weekday reach to 7, Sunday; the library ends them at 6. */
+/** Extends steps from a weekday to 7, Sunday. The library stops them at 6. */
 function toSunday(weekday: string): string {
   return weekday.replace(/(?<![-\d])([0-7])\/([1-9]\d*)/g, (_, first: string, step: string) => {
     const count = Math.floor((7 - Number(first)) / Number(step)) + 1;
@@ -331,7 +340,7 @@ function toSunday(weekday: string): string {
 
 const cronOptions = { mode: '5-part', sloppyRanges: true } as const;
 
-/** Without the letters and signs that the library takes beside those of Salt. */
+/** Whether a field contains only characters that Salt accepts. The library accepts more. */
 function isCronField(field: string, place: number): boolean {
   if (!/^[a-z\d*,/-]+$/i.test(field) || /\d[a-z]|[a-z]\d|\b[lw]\b/i.test(field)) {
     return false;

@@ -1,6 +1,6 @@
 /**
- * Schemas of options: TypeBox with keywords of our own, which say how Salt's lenient spellings are
- * read and how a mistake is reported.
+ * Schemas of options: TypeBox with additional keywords, which describe how lenient spellings of
+ * Salt are read and how mistakes are reported.
  */
 
 import { type Static, type TProperties, type TSchema, type TUnsafe, Type } from 'typebox';
@@ -22,40 +22,40 @@ import {
   settingsOf,
 } from './settings.ts';
 
-/** Keywords of a schema beside those of JSON Schema. */
+/** Keywords of a schema in addition to those of JSON Schema. */
 export type Keywords = {
   /** Unit of a number. */
   readonly unit?: string;
-  /** Expected value, in words for the operator. */
+  /** Description of the expected value, for the operator. */
   readonly expected?: string;
   /** Documentation sentence. */
   readonly description?: string;
   /** Value of a member that is not set. */
   readonly default?: unknown;
-  /** Name of a member in files. Default: the member in snake case. */
+  /** Name of a member in files. Default: the name of the member in snake case. */
   readonly fileName?: string;
-  /** Converts an accepted spelling into a value of the schema; `undefined` refuses it. */
+  /** Converts an accepted spelling to a value of the schema. Returns `undefined` to reject it. */
   readonly accept?: (value: unknown) => unknown;
-  /** Returns the mistakes inside a refused value; none if the value as a whole is refused. */
+  /** Returns the mistakes inside a rejected value, or none if the value as a whole is rejected. */
   readonly explain?: (setting: Setting) => readonly ConfigError[];
-  /** Returns what is wrong between the members of a section. */
+  /** Returns the contradictions between members of a section. */
   readonly check?: (given: GivenSection) => readonly ConfigError[];
-  /** Members of a section that are accepted and dropped. */
+  /** Members of a section that are accepted and ignored. */
   readonly dropped?: ReadonlySet<string>;
   /** Whether the entries of a map may have no value. */
   readonly takesNull?: boolean;
-  /** Whether one item stands for a list of one. */
+  /** Whether a single item is accepted as a list of one. */
   readonly takesOne?: boolean;
-  /** Words in the place of which a misspelt one is recognized. */
+  /** Known words for the detection of misspelt ones. */
   readonly words?: readonly string[];
 };
 
-/** A section as far as it could be read. */
+/** The readable part of a section. */
 export interface GivenSection {
   readonly origin: OptionOrigin;
-  /** Members that are right. */
+  /** Valid members. */
   readonly values: Readonly<Record<string, unknown>>;
-  /** Members that are set, even wrongly or under a misspelt name. */
+  /** Members that are set, including those with a wrong value or a misspelt name. */
   readonly meant: ReadonlySet<string>;
 }
 
@@ -64,15 +64,15 @@ export type ReadResult<T> =
   | { readonly value: T; readonly problems?: undefined }
   | { readonly problems: readonly ConfigError[] };
 
-/** The parts of a schema that reading looks at. */
+/** Parts of a schema that the reader uses. */
 export interface Shape extends Keywords {
   readonly type?: string | readonly string[];
   readonly properties?: Readonly<Record<string, TSchema>>;
   readonly required?: readonly string[];
   readonly items?: TSchema;
-  /** The values of a map. */
+  /** Schema of the values of a map. */
   readonly each?: TSchema;
-  /** The form in files of a value that code of its own reads. */
+  /** Form in files of a value with its own parser. */
   readonly inFiles?: Shape;
   readonly anyOf?: readonly TSchema[];
   readonly const?: unknown;
@@ -81,35 +81,35 @@ export interface Shape extends Keywords {
   readonly maximum?: number;
 }
 
-/** The keywords of a schema. */
+/** Returns the keywords of a schema. */
 export function shapeOf(schema: TSchema): Shape {
   return schema;
 }
 
 export const megabytes100 = 100_000_000;
 export const mebibyte = 1_048_576;
-/** Larger than any number that is meant. */
+/** Upper bound for numbers without a meaningful limit. */
 export const many = 1_000_000_000;
 
 const oneLine = { minLength: 1, pattern: '^[^\\u0000\\r\\n]*$' };
 
-/** True or false. */
+/** Returns the schema of a boolean. */
 export function flag(keywords: Keywords = {}): TUnsafe<boolean> {
   return Type.Unsafe(Type.Boolean({ expected: 'true or false', ...keywords }));
 }
 
-/** Text of one character or more, on one line. */
+/** Returns the schema of text of at least one character, on one line. */
 export function text(keywords: Keywords = {}): TUnsafe<string> {
   return Type.Unsafe(Type.String({ ...oneLine, expected: 'text', ...keywords }));
 }
 
-/** Text; a number becomes its decimal form. */
+/** Returns the schema of text. A number is converted to its decimal form. */
 export function numericText(keywords: Keywords = {}): TUnsafe<string> {
   const accept = (value: unknown): unknown => (typeof value === 'number' ? String(value) : value);
   return text({ accept, ...keywords });
 }
 
-/** Text that passes a test. */
+/** Returns the schema of text that passes a test. */
 export function textWhere(
   isRight: (value: string) => boolean,
   expected: string,
@@ -121,26 +121,29 @@ export function textWhere(
   return text({ accept, expected, ...keywords });
 }
 
-/** Text that may be empty; a number becomes its decimal form. */
+/** Returns the schema of text that may be empty. A number is converted to its decimal form. */
 export function anyText(keywords: Keywords = {}): TUnsafe<string> {
   const accept = (value: unknown): unknown => (typeof value === 'number' ? String(value) : value);
   const schema = Type.String({ pattern: oneLine.pattern, accept, expected: 'text', ...keywords });
   return Type.Unsafe(schema);
 }
 
-/** A secret in plain text: Salt's `sdb://` addresses lead to modules of Salt's. */
+/**
+ * Returns the schema of a secret in plain text. Salt's `sdb://` addresses are rejected, because
+ * they refer to Python modules.
+ */
 export function passphrase(keywords: Keywords = {}): TUnsafe<string> {
   const accept = (value: unknown): unknown =>
     typeof value === 'string' && value.startsWith('sdb://') ? undefined : value;
-  return text({ accept, expected: 'a passphrase itself (sdb:// is not served)', ...keywords });
+  return text({ accept, expected: 'the passphrase itself (sdb:// is not supported)', ...keywords });
 }
 
-/** An absolute path. */
+/** Returns the schema of an absolute path. */
 export function absolutePath(keywords: Keywords = {}): TUnsafe<string> {
   return textWhere((value) => value.startsWith('/'), 'an absolute path', keywords);
 }
 
-/** A whole number. */
+/** Returns the schema of a whole number. */
 export function integer(
   minimum: number,
   maximum: number,
@@ -150,23 +153,23 @@ export function integer(
   return Type.Unsafe(Type.Integer({ minimum, maximum, expected, ...keywords }));
 }
 
-/** A number, with or without fraction. */
+/** Returns the schema of a number, with or without a fraction. */
 export function number(minimum: number, maximum: number, keywords: Keywords = {}): TUnsafe<number> {
   const expected = `a number from ${minimum} to ${maximum}`;
   return Type.Unsafe(Type.Number({ minimum, maximum, expected, ...keywords }));
 }
 
-/** A number of bytes. */
+/** Returns the schema of a number of bytes. */
 export function bytes(minimum: number, maximum: number, keywords: Keywords = {}): TUnsafe<number> {
   return integer(minimum, maximum, { unit: 'bytes', ...keywords });
 }
 
-/** A length of time, with or without fraction. */
+/** Returns the schema of a duration, with or without a fraction. */
 export function duration(unit: 'seconds' | 'minutes' | 'hours'): TUnsafe<number> {
   return number(0, 1e9, { unit, expected: `a number of ${unit}, 0 or more` });
 }
 
-/** One of a few words, in upper or lower case. */
+/** Returns the schema of one of a few words, in upper or lower case. */
 export function oneOf<const T extends string>(
   words: readonly T[],
   keywords: Keywords = {},
@@ -177,7 +180,9 @@ export function oneOf<const T extends string>(
   return Type.Unsafe<T>(Type.Enum([...words], { accept, words, expected, ...keywords }));
 }
 
-/** A list; by default one item stands for a list of one, as in Salt. */
+/**
+ * Returns the schema of a list. By default, a single item is accepted as a list of one, as in Salt.
+ */
 export function list<S extends TSchema>(
   item: S,
   keywords: Keywords & { readonly minItems?: number; readonly maxItems?: number } = {},
@@ -186,12 +191,12 @@ export function list<S extends TSchema>(
   return Type.Unsafe(Type.Array(item, { takesOne: true, expected, ...keywords }));
 }
 
-/** A list of texts. */
+/** Returns the schema of a list of texts. */
 export function textList(keywords: Keywords = {}): TUnsafe<readonly string[]> {
   return list(numericText(), { expected: 'a text or a list of texts', ...keywords });
 }
 
-/** A value, or null. */
+/** Returns the schema of a value that may be null. */
 export function orNull<S extends TSchema>(schema: S): TUnsafe<Static<S> | null> {
   return custom<Static<S> | null>(
     {
@@ -204,10 +209,13 @@ export function orNull<S extends TSchema>(schema: S): TUnsafe<Static<S> | null> 
   );
 }
 
-/** The values of members, read-only. */
+/** Values of members, read-only. */
 type Members<P extends TProperties> = Readonly<Static<ReturnType<typeof Type.Object<P>>>>;
 
-/** A map of named members. Members with a default are filled in; the others that are not optional must be set. */
+/**
+ * Returns the schema of a map of named members. Members with a default are filled in. The others
+ * must be set unless they are optional.
+ */
 export function section<P extends TProperties>(
   properties: P,
   keywords: Keywords = {},
@@ -218,7 +226,7 @@ export function section<P extends TProperties>(
   );
 }
 
-/** A map of names to values of one kind. */
+/** Returns the schema of a map of names to values of one kind. */
 export function mapOf<S extends TSchema>(
   item: S,
   keywords: Keywords & { readonly expected: string },
@@ -228,7 +236,10 @@ export function mapOf<S extends TSchema>(
   );
 }
 
-/** A value that code of its own reads. @param inFiles JSON Schema of its form in files */
+/**
+ * Returns the schema of a value with its own parser.
+ * @param inFiles JSON Schema of its form in files
+ */
 export function custom<T>(
   keywords: Keywords & { readonly expected: string },
   inFiles: Shape = {},
@@ -236,7 +247,7 @@ export function custom<T>(
   return Type.Unsafe<T>(Type.Unknown({ inFiles, ...keywords }));
 }
 
-/** An optional member. */
+/** Declares an optional member. */
 export const optional = Type.Optional;
 
 /** Protocol version, or `auto`. */
@@ -244,7 +255,7 @@ export const authVersion: TUnsafe<'auto' | 0 | 1 | 2 | 3> = Type.Unsafe(
   Type.Enum(['auto', 0, 1, 2, 3], { expected: 'auto, 0, 1, 2 or 3' }),
 );
 
-/** Headers of a request. */
+/** Returns the schema of request headers. */
 export function headers(keywords: Keywords = {}): TUnsafe<Readonly<Record<string, string>>> {
   const accept = (value: unknown): unknown => {
     const pairs = entriesOf(value);
@@ -263,14 +274,14 @@ export function headers(keywords: Keywords = {}): TUnsafe<Readonly<Record<string
   );
 }
 
-/** Returns the values that the members of a section have if none is set. */
+/** Returns the values of the members of a section if none is set. */
 export function defaultsOf<T>(schema: TUnsafe<T>): T {
   const read = readSetting(schema, { value: {}, origin: nowhere });
   if (read.problems === undefined) return read.value;
   throw new TypeError('a member of the section has no default');
 }
 
-/** Returns what a schema expects, in words. */
+/** Returns the description of the values that a schema accepts. */
 export function expectedBy(schema: TSchema): string {
   return shapeOf(schema).expected ?? 'another value';
 }
@@ -289,18 +300,18 @@ export function namesOf(schema: TSchema): readonly string[] {
 
 const nowhere: OptionOrigin = { file: 'options', line: 0, key: '' };
 
-/** Returns a value as a schema reads it; `undefined` if the schema refuses it. */
+/** Returns a value as a schema reads it, or `undefined` if the schema rejects it. */
 export function parseValue<S extends TSchema>(schema: S, value: unknown): Static<S> | undefined {
   const read = readSetting(schema, { value, origin: nowhere });
   return read.problems === undefined ? read.value : undefined;
 }
 
-/** Returns every mistake in a setting; none if the schema accepts it. */
+/** Returns every mistake in a setting, or none if the schema accepts it. */
 export function refusals(schema: TSchema, setting: Setting): readonly ConfigError[] {
   return readSetting(schema, setting).problems ?? [];
 }
 
-/** Reads a setting by a schema: returns its value, or every mistake in it. */
+/** Reads a setting with a schema. Returns its value, or every mistake in it. */
 export function readSetting<S extends TSchema>(schema: S, setting: Setting): ReadResult<Static<S>> {
   const read = readAny(schema, setting);
   if (read.problems === undefined && Value.Check(schema, read.value)) return { value: read.value };
@@ -308,7 +319,10 @@ export function readSetting<S extends TSchema>(schema: S, setting: Setting): Rea
   return { problems: problems.length > 0 ? problems : [refuse(schema, setting)] };
 }
 
-/** @returns without problems the value, which its own constraints have not been applied to */
+/**
+ * Reads a setting with any schema.
+ * @returns the value, if there are no problems. The value's own constraints have not been checked
+ */
 function readAny(schema: TSchema, setting: Setting): ReadResult<unknown> {
   const { accept, explain, properties, items, each } = shapeOf(schema);
   if (accept !== undefined) {
@@ -377,7 +391,7 @@ function readSection(
       if (nearest !== undefined) meant.add(nearest.member);
       continue;
     }
-    // A program leaves a member with a default out by null, too.
+    // A program may also use null to omit a member with a default.
     if (inner.value === null && shapeOf(row.schema).default !== undefined) continue;
     meant.add(row.member);
     const read = readSetting(row.schema, inner);
@@ -396,7 +410,7 @@ function readSection(
   return problems.length > 0 ? { problems } : { value: Object.freeze(values) };
 }
 
-/** The refusal of a value as a whole. */
+/** Returns the error for a value as a whole. */
 function refuse(schema: TSchema, { origin, value }: Setting): ConfigError {
   const { type, words } = shapeOf(schema);
   const expected = expectedBy(schema);
@@ -412,7 +426,10 @@ function refuse(schema: TSchema, { origin, value }: Setting): ConfigError {
   return typeError(origin, value, proposal === undefined ? expected : `${expected}; ${proposal}`);
 }
 
-/** Where a number belongs, it is no secret. */
+/**
+ * Returns the violated bound of a number. An invalid number is not secret, so the message may show
+ * it.
+ */
 function brokenBound(schema: TSchema, value: unknown): string | undefined {
   if (typeof value !== 'number' || Number.isNaN(value)) return undefined;
   const { minimum = -Infinity, maximum = Infinity } = shapeOf(schema);

@@ -1,4 +1,6 @@
-/** Profiles of `sdb://`: options of any name whose value is a map with `driver` [salt/utils/sdb.py]. */
+/**
+ * Profiles of `sdb://`: options of any name whose value is a map with `driver` [salt/utils/sdb.py].
+ */
 
 import type { Static } from 'typebox';
 import { ConfigError, type ConfigWarning } from './config-error.ts';
@@ -16,7 +18,7 @@ import {
 } from './schema.ts';
 import { entriesOf, type Setting, type Settings } from './settings.ts';
 
-/** The drivers that are served. */
+/** Supported drivers. */
 export const sdbDrivers = ['env', 'yaml', 'json'] as const;
 
 const merge = section(
@@ -25,18 +27,18 @@ const merge = section(
       oneOf(mergeStrategies, { description: 'As `pillar_source_merging_strategy`.' }),
     ),
     mergeLists: optional(flag({ description: 'Whether lists are joined.' })),
-    // Salt's documentation has this name.
+    // Name of the option in Salt's documentation.
     mergeList: optional(flag({ description: 'The same.' })),
   },
   { expected: 'a map with strategy and merge_lists' },
 );
 
-/** Files are few: all of them are read for each value. */
+/** Maximum number of files. All files are read for each value. */
 const maxFiles = 16;
 
 const profileSection = section(
   {
-    driver: text({ description: '`env`, `yaml` or `json`; no other one is served.' }),
+    driver: text({ description: '`env`, `yaml` or `json`. Other drivers are not supported.' }),
     files: optional(
       list(absolutePath(), {
         minItems: 1,
@@ -46,24 +48,26 @@ const profileSection = section(
       }),
     ),
     merge: optional(merge),
-    gpg: optional(flag({ description: 'Whether values are encrypted, which is not served.' })),
+    gpg: optional(flag({ description: 'Whether values are encrypted, which is not supported.' })),
   },
   {
     expected:
-      'a profile of sdb: a map with driver (env, yaml or json) and, for yaml and json, files (absolute paths), merge and gpg',
+      'an sdb profile: a map with driver (env, yaml or json) and, for yaml and json, files (absolute paths), merge and gpg',
     check: ({ origin, values, meant }) => {
       const isEnv = values.driver === 'env';
       if (isEnv !== meant.has('files')) return [];
-      const problem = isEnv ? 'files: the driver env has none' : 'files must be set';
+      const problem = isEnv
+        ? 'files: the driver env does not read files; remove it'
+        : 'files must be set';
       return [new ConfigError('ERR_OPTION_TYPE', origin, problem)];
     },
   },
 );
 
-/** The target of an address `sdb://<profile>/<key>`. */
+/** Profile of an address `sdb://<profile>/<key>`. */
 export type SdbProfile = Static<typeof profileSection>;
 
-/** The driver that an option names; `undefined`: it is no profile. */
+/** Returns the driver of an option, or `undefined` if the option is not a profile. */
 function driverOf({ value }: Setting): string | undefined {
   const driver = entriesOf(value)?.find(([name]) => name === 'driver')?.[1];
   return typeof driver === 'string' ? driver : undefined;
@@ -74,8 +78,8 @@ function isServed(driver: string): boolean {
 }
 
 /**
- * The profiles by their names, and what is wrong with the others.
- * @param isOption whether an option of the name is something else
+ * Returns the valid profiles by name, and the problems of the others.
+ * @param isOption whether a name belongs to another option
  */
 export function readSdbProfiles(
   settings: Settings,
@@ -89,7 +93,7 @@ export function readSdbProfiles(
   for (const [name, setting] of settings) {
     const driver = isOption(name) ? undefined : driverOf(setting);
     if (driver === undefined) continue;
-    // What options it has is its driver's to say.
+    // The driver defines which options it has.
     const read = isServed(driver) ? readSetting(profileSection, setting) : { value: { driver } };
     if (read.problems === undefined) profiles[name] = read.value;
     else problems.push(...read.problems);
@@ -97,7 +101,10 @@ export function readSdbProfiles(
   return { profiles: Object.freeze(profiles), problems };
 }
 
-/** What a profile promises in vain; `undefined`: the option is none. */
+/**
+ * Returns a warning for each setting of a profile that has no effect, or `undefined` if the option
+ * is not a profile.
+ */
 export function warnOfSdbProfile(
   name: string,
   setting: Setting,
@@ -107,8 +114,8 @@ export function warnOfSdbProfile(
   const isEncrypted = parseValue(profileSection, setting.value)?.gpg === true;
   if (isServed(driver) && !isEncrypted) return [];
   const problem = isEncrypted
-    ? 'gpg is not served: decrypt its files in the program that writes them'
-    : `the driver ${driver} is not served: ${sdbDrivers.join(', ')} are`;
+    ? 'gpg is not supported: decrypt its files in the program that writes them'
+    : `the driver ${driver} is not supported; supported drivers: ${sdbDrivers.join(', ')}`;
   const { origin } = setting;
   const message = `${origin.file}:${origin.line}: the sdb profile ${name}: ${problem}`;
   return [{ kind: 'not-served', ...origin, message }];

@@ -1,19 +1,19 @@
-/** The transports that a configuration asks for, and their ports. */
+/** Transports that a configuration enables, and their ports. */
 
 import type { MasterConfig } from './options.ts';
 import { type OwnTransportOptions, type TransportName, transports } from './transport-options.ts';
 
-/** Options that each transport may have for itself. */
+/** Options that can be set separately for each transport. */
 export type TransportOptions = Pick<MasterConfig, keyof OwnTransportOptions>;
 
 /** A transport with the options that apply to it. */
 export interface ServedTransport extends TransportOptions {
   readonly name: TransportName;
-  /** The first one has the ports for relays. */
+  /** Ports for relays. Only the first transport has them. */
   readonly relay: MasterConfig['relay'];
 }
 
-/** The transports that are served: `transport` first, then the others of `transport_opts`. */
+/** Returns the enabled transports: `transport` first, then the others of `transport_opts`. */
 export function servedTransports(
   config: TransportOptions & Pick<MasterConfig, 'transport' | 'transportOpts' | 'relay'>,
 ): readonly ServedTransport[] {
@@ -26,14 +26,14 @@ export function servedTransports(
   });
 }
 
-/** A port that is bound, by the name of its option. */
+/** A port to bind, with the name of its option. */
 interface OptionPort {
   readonly option: string;
   readonly host: string;
   readonly port: number;
 }
 
-/** The ports of a transport; 0 is any that is free, and not among them. */
+/** Returns the ports of a transport, except 0, which means any free port. */
 export function portsOf({
   interface: host,
   publishPort,
@@ -55,7 +55,9 @@ export function portsOf({
   return [...own, ...relayed].filter(({ port: number }) => number !== 0);
 }
 
-/** A port that two listeners would share, in words; `undefined`: there is none. */
+/**
+ * Returns a description of a port that two listeners would share, or `undefined` if there is none.
+ */
 export function findSharedPort(transports: readonly ServedTransport[]): string | undefined {
   const taken = new Map<string, string>();
   for (const transport of transports) {

@@ -1,32 +1,34 @@
-/** Options as files and programs give them: values with the place of each. */
+/** Options as files and programs set them: values with the place of each. */
 
 import { isDeepStrictEqual } from 'node:util';
 import type { ValuePath } from '#runtime';
 import type { OptionOrigin } from './config-error.ts';
 
-/** A value as it was found: text, a number, …, a list, or for a map {@link Settings}. */
+/** A value as written: text, a number, …, a list, or {@link Settings} for a map. */
 export interface Setting {
   readonly value: unknown;
   readonly origin: OptionOrigin;
-  /** The items of a list from a file, with a place each; maps among them are {@link Settings}. */
+  /** Items of a list from a file, each with its place. Maps among them are {@link Settings}. */
   readonly entries?: readonly Setting[];
 }
 
-/** What a file says, by key. A `Map`, so that no key can reach an object's prototype. */
+/** Content of a file, by key. A `Map`, so that no key can reach an object's prototype. */
 export type Settings = Map<string, Setting>;
 
-/** The options that were given, each map by the names of files. */
+/** Options as written, each map with the names in files. */
 export interface GivenOptions {
   readonly salt: Settings;
-  /** `saltbridge:` */
+  /** Options under `saltbridge:`. */
   readonly own: Settings;
-  /** `saltbridge:limits:` */
+  /** Options under `saltbridge:limits:`. */
   readonly limits: Settings;
-  /** `saltbridge:acl:` */
+  /** Options under `saltbridge:acl:`. */
   readonly acl: Settings;
 }
 
-/** Where an option was set; `options`: by a program, or nowhere. */
+/**
+ * Returns the place of an option. The file is `options` if a program set it, or if it is not set.
+ */
 export function originOfSetting(settings: Settings, key: string): OptionOrigin {
   return settings.get(key)?.origin ?? { file: 'options', line: 0, key };
 }
@@ -37,8 +39,8 @@ export function isSettings(value: unknown): value is Settings {
 }
 
 /**
- * Puts the files of one include over each other: maps are merged, lists are appended without
- * doubles, all else is replaced. [salt.utils.dictupdate.update with merge_lists]
+ * Merges the files of one include: maps are merged, lists are appended without duplicates, other
+ * values are replaced. [salt.utils.dictupdate.update with merge_lists]
  */
 export function mergeSettings(into: Settings, from: Settings): void {
   for (const [key, setting] of from) {
@@ -55,8 +57,8 @@ export function mergeSettings(into: Settings, from: Settings): void {
 }
 
 /**
- * Puts what a file includes over the file itself: whole options are replaced, as Salt does
- * [salt.config.master_config]. Our own section is merged, because it is one option only in form.
+ * Merges included files over the including file. Whole options are replaced, as in Salt
+ * [salt.config.master_config]. Our own section is merged, because it contains many options.
  */
 export function overrideSettings(into: Settings, from: Settings): void {
   for (const [key, setting] of from) {
@@ -69,7 +71,7 @@ export function overrideSettings(into: Settings, from: Settings): void {
   }
 }
 
-/** Of two lists. */
+/** Appends the new items of a list to another list. */
 function appendNew(setting: Setting, more: Setting): Setting {
   const list = listIn(setting);
   const added = listIn(more);
@@ -85,7 +87,10 @@ function listIn({ value }: Setting): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** The items of a list with a place each, from a file or from a program; none of anything else. */
+/**
+ * Returns the items of a list from a file or a program, each with its place. Returns none for other
+ * values.
+ */
 export function itemsOf(setting: Setting): readonly Setting[] {
   const { entries, origin } = setting;
   if (entries !== undefined) return entries;
@@ -93,8 +98,8 @@ export function itemsOf(setting: Setting): readonly Setting[] {
 }
 
 /**
- * A value without its parts at some places; of a place that is not there, without the nearest part
- * above it. `undefined`: nothing is left, or nothing was left out.
+ * Returns a value without its parts at some places. If a place does not exist, its nearest existing
+ * parent is removed. Returns `undefined` if nothing remains or nothing was removed.
  */
 export function withoutPlaces(
   setting: Setting,
@@ -124,7 +129,9 @@ function withoutPlace(setting: Setting, place: OptionOrigin): Setting {
   return { ...setting, value: Object.fromEntries(kept.map(([name, { value }]) => [name, value])) };
 }
 
-/** As files are read: maps in lists hold values, and no settings. */
+/**
+ * Converts a setting to the form of parsed files: maps in lists contain values instead of settings.
+ */
 function toData({ value, entries }: Setting): unknown {
   if (entries !== undefined) return entries.map(toData);
   if (!isSettings(value)) return value;
@@ -135,7 +142,7 @@ function isSamePlace(one: OptionOrigin, other: OptionOrigin): boolean {
   return nameOfPlace(one) === nameOfPlace(other) && isSameList(one, other);
 }
 
-/** Whether a place is above another one. */
+/** Whether a place contains another one. */
 export function isAbove(one: OptionOrigin, other: OptionOrigin): boolean {
   const rest = nameOfPlace(other).slice(nameOfPlace(one).length);
   const isBelow = nameOfPlace(other).startsWith(nameOfPlace(one)) && /^[:[]/.test(rest);
@@ -146,12 +153,12 @@ function nameOfPlace({ key, entry = '' }: OptionOrigin): string {
   return `${key}${entry}`;
 }
 
-/** Items are counted in each file. */
+/** Whether two places are in the same list. Items are numbered separately in each file. */
 function isSameList(one: OptionOrigin, other: OptionOrigin): boolean {
   return one.entry === undefined || one.file === other.file;
 }
 
-/** The place of what names and places in lists lead to, or of the nearest thing above it. */
+/** Returns the place at a path, or the place of the nearest existing parent. */
 export function placeWithin(setting: Setting, path: ValuePath): OptionOrigin {
   const [step, ...rest] = path;
   if (step === undefined) return setting.origin;
@@ -162,7 +169,7 @@ export function placeWithin(setting: Setting, path: ValuePath): OptionOrigin {
   return inner === undefined ? setting.origin : placeWithin(inner, rest);
 }
 
-/** The entries of a map with a place each, from a file or from a program. */
+/** Returns the entries of a map from a file or a program, each with its place. */
 export function settingsOf({ value, origin }: Setting): (readonly [string, Setting])[] {
   if (isSettings(value)) return [...value].filter(([, inner]) => inner.value !== null);
   return (sectionEntries(value) ?? []).map(([name, inner]) => [
@@ -171,14 +178,14 @@ export function settingsOf({ value, origin }: Setting): (readonly [string, Setti
   ]);
 }
 
-/** The place of a member of a map. */
+/** Returns the place of a member of a map. */
 export function originOfMember(origin: OptionOrigin, name: string): OptionOrigin {
   const { key, entry } = origin;
   if (entry === undefined) return { ...origin, key: `${key}:${name}` };
   return { ...origin, entry: `${entry}:${name}` };
 }
 
-/** The place of what names and places in lists lead to, whether it is there or not. */
+/** Returns the place at a path, even if nothing exists there. */
 export function originOfPath(origin: OptionOrigin, path: ValuePath): OptionOrigin {
   let place = origin;
   for (const step of path) {
@@ -188,7 +195,9 @@ export function originOfPath(origin: OptionOrigin, path: ValuePath): OptionOrigi
   return place;
 }
 
-/** From a file, or from a program. What has no value is not set. */
+/**
+ * Returns the entries of a section from a file or a program. Entries without a value are omitted.
+ */
 export function sectionEntries(value: unknown): (readonly [string, unknown])[] | undefined {
   if (isSettings(value)) {
     return [...value].flatMap(([name, setting]) =>
@@ -203,7 +212,7 @@ export function sectionEntries(value: unknown): (readonly [string, unknown])[] |
   return isObject ? Object.entries(value).filter(([, found]) => found !== undefined) : undefined;
 }
 
-/** A value of a file as plain data. */
+/** Converts a value of a file to plain data. */
 export function toPlain(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(toPlain);
   if (value instanceof Date) return value.toISOString();
@@ -211,14 +220,14 @@ export function toPlain(value: unknown): unknown {
   return value;
 }
 
-/** The entries of a map, from a file or from a program; `undefined` of anything else. */
+/** Returns the entries of a map from a file or a program, or `undefined` for other values. */
 export function entriesOf(value: unknown): [name: string, value: unknown][] | undefined {
   const plain = toPlain(value);
   const isMap = typeof plain === 'object' && plain !== null && !Array.isArray(plain);
   return isMap ? Object.entries(plain) : undefined;
 }
 
-/** Maps at the top of a file are settings, those in lists plain maps. */
+/** Converts a map to an object. Top-level maps of a file are settings, maps in lists are plain. */
 function fromSettings(map: Settings | ReadonlyMap<unknown, unknown>): Record<string, unknown> {
   const plain: Record<string, unknown> = Object.create(null);
   for (const [name, item] of map)
@@ -230,18 +239,19 @@ function isSetting(item: unknown): item is Setting {
   return typeof item === 'object' && item !== null && 'origin' in item && 'value' in item;
 }
 
-/** The entries of a map; none of anything else. */
+/** Returns the entries of a map, or none for other values. */
 export function pairsOf(value: unknown): [name: string, value: unknown][] {
   return entriesOf(value) ?? [];
 }
 
-/** The texts of a list, or of one text. */
+/** Returns the texts of a list, or of a single text. */
 export function textsOf(value: unknown): string[] {
   return [value].flat().filter((item) => typeof item === 'string');
 }
 
 /**
- * The names in one of Salt's lists of modules: `[name, {name: options}]`, a map or one name.
+ * Returns the names in one of Salt's lists of modules: `[name, {name: options}]`, a map, or a
+ * single name.
  */
 export function moduleNames(value: unknown): string[] {
   return [value]

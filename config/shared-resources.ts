@@ -1,23 +1,23 @@
-/** Resources that two masters of a process must not share. */
+/** Detection of resources that two masters of a process must not share. */
 
 import { realpath } from 'node:fs/promises';
 import path from 'node:path';
 import type { MasterConfig } from './options.ts';
 import { portsOf, servedTransports } from './served-transports.ts';
 
-/** A master and what it is called. */
+/** A master with its name. */
 interface Named {
   readonly name: string;
   readonly config: MasterConfig;
 }
 
-/** Something that a master takes for itself, as its file calls it. */
+/** A resource that only one master may use, with the name of its option. */
 interface Claim {
   readonly option: string;
   readonly place: string;
 }
 
-/** What is one master's own; what lies within is too. */
+/** Directories that only one master may use, including everything below them. */
 const ownPlaces: readonly (readonly [option: string, of: (config: MasterConfig) => string])[] = [
   ['pki_dir', (config) => config.pkiDir],
   ['cachedir', (config) => config.cachedir],
@@ -26,8 +26,9 @@ const ownPlaces: readonly (readonly [option: string, of: (config: MasterConfig) 
 ];
 
 /**
- * Of each two of them the first thing that they would share, with both names and files. Links are
- * followed; what does not exist yet is compared as it is written.
+ * Returns one message for each pair of masters with the first resource that both would use, with
+ * the names and files of both. Symbolic links are resolved. Paths that do not exist yet are
+ * compared as written.
  */
 export async function findSharedBetween(masters: readonly Named[]): Promise<readonly string[]> {
   const claims = await Promise.all(masters.map(claimsOf));
@@ -44,13 +45,13 @@ export async function findSharedBetween(masters: readonly Named[]): Promise<read
   return problems;
 }
 
-/** Of the one, and of the other. */
+/** Names of the shared resource in the two configurations. */
 type Shared = readonly [one: string, other: string];
 
 function describe([one, other]: Shared, first: Named, second: Named): string {
   const named = (option: string, { name, config }: Named): string =>
     `${option} of ${name} (${config.confFile})`;
-  return `${named(one, first)} and ${named(other, second)} meet; give each its own`;
+  return `${named(one, first)} and ${named(other, second)} overlap: use different ones`;
 }
 
 interface Claims {
@@ -72,7 +73,10 @@ function findSharedPlace(first: Claims, second: Claims): Shared | undefined {
   return findPair(first.places, second.places, (a, b) => contains(a, b) || contains(b, a));
 }
 
-/** What the one serves to its minions must not be what the other keeps for itself. */
+/**
+ * Returns a directory that one master serves to its minions and the other uses for its private
+ * data.
+ */
 function findShownFiles(first: Claims, second: Claims): Shared | undefined {
   return (
     findPair(first.shown, second.places, contains) ??

@@ -1,34 +1,34 @@
-/** The least signal policy with which the listeners of a site work. */
+/** The smallest signal policy that the listeners of a site need. */
 
 import { isReservedTag, isSpecificTagGlob } from '#acl';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import type { Listening } from './event-listeners.ts';
 
-/** A rule to grant, and who needs it. */
+/** A rule to add, with the listeners that need it. */
 interface PlannedRule {
-  /** A glob on tags, for `saltbridge: acl: signals:`. */
+  /** Glob on tags, for `saltbridge: acl: signals:`. */
   readonly tag: string;
   readonly listeners: readonly Listening[];
 }
 
-/** A pattern that gets no rule, or not all of one, with the reason. */
+/** A pattern without a rule, or with a narrower rule, with the reason. */
 interface UnplannedPattern extends Listening {
   readonly reason: string;
 }
 
-/** What is to be granted, and what is not. */
+/** Patterns that need rules and patterns that do not. */
 export interface SignalPlan {
   readonly rules: readonly PlannedRule[];
-  /** What minions emit, or the master fires, without any rule. */
+  /** Tags that minions or the master emit without any rule. */
   readonly needless: readonly Listening[];
-  /** Wider than what was granted for it. */
+  /** Patterns that are wider than their rule. */
   readonly narrowed: readonly UnplannedPattern[];
-  /** No rule can be written. */
+  /** Patterns for which no rule can be written. */
   readonly ungranted: readonly UnplannedPattern[];
 }
 
 const unservedReason =
-  'the listener is not served; write the rule if a program that takes its place needs the tag';
+  'the listener is not supported; add the rule if a replacement program needs the tag';
 
 type Verdict =
   | { readonly kind: 'needless' }
@@ -39,7 +39,7 @@ const lifecycleTags: ReadonlySet<string> = new Set(['minion_start', 'minion_ping
 const stateResults = 'salt/state_result/';
 const maxTagLength = 512;
 
-/** What the master fires, or a minion emits, without a rule: one of each kind. */
+/** Examples of each kind of tag that the master or a minion emits without a rule. */
 const ownTags: readonly string[] = [
   'salt/auth',
   'salt/key',
@@ -57,7 +57,10 @@ const ownTags: readonly string[] = [
   'key',
 ];
 
-/** @param enginePrefixes begins of tags that engines fire in the master itself */
+/**
+ * Returns the rules for a list of listeners.
+ * @param enginePrefixes prefixes of tags that engines of the master emit
+ */
 export function planSignals(
   listening: readonly Listening[],
   enginePrefixes: readonly string[],
@@ -92,15 +95,15 @@ function judge(pattern: string, enginePrefixes: readonly string[]): Verdict {
     return { kind: 'needless' };
   }
   if (/\{[{%]/.test(pattern)) {
-    return { kind: 'ungranted', reason: 'a template decides which tag it is; name the tag' };
+    return { kind: 'ungranted', reason: 'a template computes the tag; write the tag itself' };
   }
   if (!isWritable(pattern)) {
-    return { kind: 'ungranted', reason: 'no tag can look so' };
+    return { kind: 'ungranted', reason: 'no tag can match it' };
   }
   if (!isSpecificTagGlob(pattern)) {
     return {
       kind: 'ungranted',
-      reason: 'it stands for every tag; name those of your own that minions emit',
+      reason: 'it matches every tag; list the tags that your minions emit',
     };
   }
   return grant(pattern, begin);
@@ -112,24 +115,24 @@ function grant(pattern: string, begin: string): Verdict {
       kind: 'grant',
       tag: `${stateResults}*`,
       narrowedBecause:
-        'below salt/ only results of states (fire_event) need a rule; name tags of your own that begin so',
+        'below salt/, only results of states (fire_event) need a rule; list your own tags with this prefix',
     };
   }
   return begin !== pattern && reachesOwn(pattern)
     ? {
         kind: 'grant',
         tag: pattern,
-        narrowedBecause: "the master's own tags that it covers are not granted by it",
+        narrowedBecause: "the rule does not cover the master's own tags that it matches",
       }
     : { kind: 'grant', tag: pattern };
 }
 
-/** Whether a pattern also matches tags that no rule can be about. */
+/** Whether a pattern also matches tags that rules cannot cover. */
 function reachesOwn(pattern: string): boolean {
   return ownTags.some(compileGlob(pattern));
 }
 
-/** Whether a tag, or all that begin so, are emitted or fired without a rule. */
+/** Whether a tag, or every tag with this prefix, is emitted without a rule. */
 function isOwn(begin: string, isLiteral: boolean): boolean {
   if (isLiteral) return lifecycleTags.has(begin) || isReservedTag(begin);
   return begin.includes('/') && isReservedTag(begin.replace(/\/$/, ''));

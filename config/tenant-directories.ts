@@ -6,7 +6,7 @@ import { sectionEntries, settingsOf } from './settings.ts';
 
 const nameForm = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/;
 
-/** Names that can stand in a log, each with a directory. */
+/** Map of tenant names, restricted to characters that are safe in logs, to directories. */
 export const tenantDirectories = custom<Readonly<Record<string, string>>>(
   {
     expected: 'a map of names (letters, digits, _ . -) to configuration directories',
@@ -22,7 +22,7 @@ export const tenantDirectories = custom<Readonly<Record<string, string>>>(
     explain: (setting) =>
       settingsOf(setting).flatMap(([name, inner]) => {
         if (!nameForm.test(name)) {
-          const problem = 'it cannot be called so, expected letters, digits, _ . -';
+          const problem = 'invalid name: expected letters, digits, _ . -';
           return [new ConfigError('ERR_OPTION_TYPE', inner.origin, problem)];
         }
         const isRefused = parseValue(numericText(), inner.value) === undefined;

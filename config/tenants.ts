@@ -1,25 +1,28 @@
-/** Several masters of one process, each with a configuration directory of its own. */
+/** Several masters in one process, each with its own configuration directory. */
 
 import path from 'node:path';
 import { ConfigError } from './config-error.ts';
 import { checkMasterConfig, type LoadedConfig } from './load.ts';
 import { findSharedBetween } from './shared-resources.ts';
 
-/** A tenant: a master beside others, with nothing in common with them. */
+/** A tenant: one of several independent masters of a process. */
 interface Tenant extends SaltConfig {
   readonly name: string;
 }
 
-/** A configuration directory that was read. */
+/** The content of a configuration directory. */
 export interface SaltConfig extends LoadedConfig {
   readonly directory: string;
-  /** The masters whose directories it names (`saltbridge: tenants`). Absent: it is one master's. */
+  /**
+   * Masters that the configuration lists under `saltbridge: tenants`. Absent if it configures a
+   * single master.
+   */
   readonly tenants?: readonly (SaltConfig & { readonly name: string })[];
 }
 
 /**
- * Reads Salt's master configuration from a directory such as `/etc/salt`, and those of the tenants
- * that it names. Options that have no effect are `warnings`.
+ * Reads Salt's master configuration from a directory such as `/etc/salt`, and those of its tenants.
+ * Options without effect are in `warnings`.
  * @throws ConfigError, see docs/errors.md
  */
 export async function loadSaltConfig(directory: string): Promise<SaltConfig> {
@@ -28,15 +31,15 @@ export async function loadSaltConfig(directory: string): Promise<SaltConfig> {
 }
 
 export interface LoadedTenants extends LoadedConfig {
-  /** Empty where the directory is that of one master. */
+  /** Tenants. Empty if the directory configures a single master. */
   readonly tenants: readonly Tenant[];
 }
 
 /**
- * Reads a configuration directory, and those of the tenants that it names under `saltbridge:`,
- * all or nothing.
- * @throws ConfigError, see `configErrors`; ERR_OPTION_CONFLICT where two tenants share what each
- * must have for itself
+ * Reads a configuration directory and those of the tenants that it lists under `saltbridge:`. Fails
+ * if any of them is invalid.
+ * @throws ConfigError, see `configErrors`; ERR_OPTION_CONFLICT if two tenants share a resource that
+ *   only one may use
  */
 export async function loadTenants(directory: string): Promise<LoadedTenants> {
   const main = await checkMasterConfig(directory);
@@ -54,7 +57,9 @@ export async function loadTenants(directory: string): Promise<LoadedTenants> {
   return { config, warnings, files, tenants };
 }
 
-/** What is the process's and not a tenant's, and what tenants would share. */
+/**
+ * Returns conflicts: options that only the process may set, and resources that tenants would share.
+ */
 async function conflictsBetween(
   { config }: LoadedConfig,
   tenants: readonly Tenant[],
@@ -63,9 +68,9 @@ async function conflictsBetween(
     const whose = `${name} (${own.confFile})`;
     const isOther = own.user !== null && own.user !== config.user;
     return [
-      ...(Object.keys(own.tenants).length > 0 ? [`${whose} has tenants itself`] : []),
+      ...(Object.keys(own.tenants).length > 0 ? [`${whose} has tenants of its own`] : []),
       ...(isOther
-        ? [`user of ${whose} is another one than the process's (${config.confFile})`]
+        ? [`user of ${whose} differs from that of the process (${config.confFile})`]
         : []),
     ];
   });

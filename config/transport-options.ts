@@ -26,35 +26,35 @@ const sslSection = section(
     certReqs: optional(
       oneOf(['CERT_NONE', 'CERT_OPTIONAL', 'CERT_REQUIRED'], {
         description:
-          'Whether a minion must show a certificate; all but `CERT_NONE`, the default, require `ca_certs`. The name in it is not the id of the minion.',
+          'Whether a minion must present a certificate. All values except `CERT_NONE`, the default, require `ca_certs`. The name in the certificate is not the id of the minion.',
       }),
     ),
     sslVersion: optional(
       oneOf(['PROTOCOL_TLS', 'PROTOCOL_TLS_SERVER', 'PROTOCOL_SSLv23', 'PROTOCOL_TLSv1_2'], {
-        description: 'Version by the names of Python. Default: TLS 1.2 and later.',
+        description: "Protocol version, by Python's names. Default: TLS 1.2 and later.",
       }),
     ),
-    ciphers: optional(text({ description: 'List of ciphers of OpenSSL.' })),
+    ciphers: optional(text({ description: "Cipher list in OpenSSL's format." })),
   },
   { check: checkSsl },
 );
 
-/** Salt's `ssl`: TLS on the ports of `tcp` and `ws`. Paths are used as they are written. */
+/** Salt's `ssl`: TLS on the ports of `tcp` and `ws`. Paths are used as written. */
 export type SslOptions = Static<typeof sslSection> & { readonly certfile: string };
 
-/** Without a certificate no TLS is possible; without `ca_certs` no certificate can be checked. */
+/** Requires a certificate for TLS, and `ca_certs` for the verification of client certificates. */
 function checkSsl({ origin, values, meant }: GivenSection): readonly ConfigError[] {
   const { certReqs } = values;
   const checksPeers = certReqs !== undefined && certReqs !== 'CERT_NONE';
   return [
-    ...(meant.has('certfile') ? [] : ['certfile is missing; name the certificate, PEM']),
+    ...(meant.has('certfile') ? [] : ['certfile is missing: set it to a certificate, PEM']),
     ...(checksPeers && !meant.has('caCerts')
-      ? ['cert_reqs needs ca_certs, by which certificates are checked; add it']
+      ? ['cert_reqs requires ca_certs to verify certificates: add it']
       : []),
   ].map((problem) => new ConfigError('ERR_OPTION_TYPE', origin, problem));
 }
 
-/** A map, or false. */
+/** Options of TLS, or false. */
 export const ssl = custom<SslOptions | false>(
   {
     expected:
@@ -70,7 +70,7 @@ export const ssl = custom<SslOptions | false>(
 
 export const transports = ['zeromq', 'tcp', 'ws'] as const;
 
-/** Salt's names of the transports that are served. */
+/** Salt's names of the supported transports. */
 export type TransportName = (typeof transports)[number];
 
 export const transportName = oneOf(transports);
@@ -91,13 +91,16 @@ const transportSection = section(
   { expected: 'a map' },
 );
 
-/** Options of one transport over the general ones. */
+/** Options of one transport that override the general ones. */
 export type OwnTransportOptions = Static<typeof transportSection>;
 
-/** Salt's `transport_opts`: transports that are served besides `transport`, or otherwise. */
+/**
+ * Salt's `transport_opts`: transports to serve in addition to `transport`, or with different
+ * options.
+ */
 export type TransportOpts = { readonly [Name in TransportName]?: OwnTransportOptions };
 
-/** A map from transports to options of their own. */
+/** Map of transports to their own options. */
 export const transportOpts = custom<TransportOpts>(
   {
     expected: `a map of zeromq, tcp or ws to a map with any of ${namesOf(transportSection).join(', ')}`,
@@ -125,7 +128,9 @@ function explainTransport(name: string, own: Setting): readonly ConfigError[] {
   return isNothing(own.value) ? [] : refusals(transportSection, own);
 }
 
-/** Salt's own example has an empty list where a transport has nothing of its own. */
+/**
+ * Whether a transport has no options of its own. Salt's own example writes this as an empty list.
+ */
 function isNothing(value: unknown): boolean {
   return Array.isArray(value) && value.length === 0;
 }

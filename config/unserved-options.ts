@@ -9,53 +9,57 @@ import {
 } from './advice.ts';
 import { type Setting, toPlain } from './settings.ts';
 
-/** An option of Salt's that has no effect here. */
+/** An option of Salt that has no effect in this master. */
 export interface UnservedOption {
-  /** `not-needed`: nothing is lost. */
+  /** Effect of ignoring the option. With `not-needed`, nothing is lost. */
   readonly kind: 'not-served' | 'not-needed';
   /** Text that follows the name of the option: its effect, and the advice. */
   readonly message: string;
-  /** What to do instead, or why nothing is lost. */
+  /** Alternative to the option, or the reason why nothing is lost. */
   readonly advice: string;
-  /** Whether it only sets how something works. */
+  /** Whether the option only tunes how something works. */
   readonly isDetail: boolean;
-  /** Whether this value asks for something that is not so here. */
+  /** Whether the value asks for a behaviour that this master does not have. */
   isLost(setting: Setting): boolean;
 }
 
 const always = (): boolean => true;
 
 const unserved: ReadonlyMap<string, UnservedOption> = new Map([
-  ...rows(notServed, 'not-served', 'is not served'),
-  ...rows(notYet, 'not-served', 'is not served yet'),
+  ...rows(notServed, 'not-served', 'is not supported'),
+  ...rows(notYet, 'not-served', 'is not supported yet'),
   ...rows(notNeeded, 'not-needed', 'has no effect'),
   ...minionOptions.map((name): [string, UnservedOption] => [
     name,
     {
       kind: 'not-needed',
-      message: 'is an option of minions; no master reads it',
-      advice: 'no master reads it',
+      message: 'is an option of minions; masters do not read it',
+      advice: 'masters do not read it',
       isDetail: true,
       isLost: always,
     },
   ]),
 ]);
 
-/** Options of returners and the like, which are named `<module>.<option>`. */
+/** Options of returners and similar modules, named `<module>.<option>`. */
 const ofModules: UnservedOption = {
   kind: 'not-served',
-  message: 'belongs to a Python module (a returner, a cache, a pillar), and those do not run here',
+  message:
+    'belongs to a Python module (a returner, a cache, a pillar), which this master cannot load',
   advice: 'remove it together with the module',
   isDetail: true,
   isLost: always,
 };
 
-/** What is to be said of an option of Salt's that is not served; `undefined`: Salt has none such. */
+/**
+ * Returns the message about an unsupported option of Salt, or `undefined` if Salt has no such
+ * option.
+ */
 export function findUnserved(name: string): UnservedOption | undefined {
   return unserved.get(name) ?? (/^[a-z_0-9]+\.[a-z_0-9.]+$/.test(name) ? ofModules : undefined);
 }
 
-/** The names of all. */
+/** Returns the names of all unsupported options. */
 export function unservedNames(): readonly string[] {
   return [...unserved.keys()];
 }
@@ -74,7 +78,7 @@ function* rows(
   }
 }
 
-/** With the prototypes of literals, which comparing looks at. */
+/** Converts to plain objects, because the comparison takes prototypes into account. */
 function plain(value: unknown): unknown {
   return structuredClone(toPlain(value));
 }

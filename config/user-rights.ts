@@ -10,12 +10,14 @@ export type RightsConfig = Pick<
   'externalAuth' | 'permissiveAcl' | 'publisherAcl' | 'publisherAclBlacklist'
 >;
 
-/** The rights that a configuration gives to users. */
+/** Returns the rights that a configuration grants to users. */
 export function userRightsOf(config: RightsConfig): UserRights {
   return readUserRights(config, compileWholePattern);
 }
 
-/** What in them permits more than it seems to, less than in Salt, or nothing. */
+/**
+ * Returns warnings about rights that permit more than they seem to, less than in Salt, or nothing.
+ */
 export function warnOfRights(config: RightsConfig, settings: Settings): ConfigWarning[] {
   const { rules, warnings } = userRightsOf(config);
   const narrowed = new Set<string>();
@@ -28,7 +30,7 @@ export function warnOfRights(config: RightsConfig, settings: Settings): ConfigWa
     ...warnings.map(({ path, text }) => warning(path, text, settings)),
     ...[...narrowed].map((name) => {
       const text =
-        'expressions mean whole functions here, in Salt their beginning; end them with .*';
+        'expressions must match whole functions here, but only their beginning in Salt: append .* to them';
       return warning(name.split(': '), text, settings);
     }),
   ];
@@ -39,7 +41,7 @@ function warning(path: readonly string[], text: string, settings: Settings): Con
   return { kind: 'rights', ...origin, message: `${placeOf(origin)}: ${path.join(': ')}: ${text}` };
 }
 
-/** The place of the nearest key that is there. */
+/** Returns the place of the nearest existing key. */
 export function originOfRight(
   [name = '', ...rest]: readonly string[],
   settings: Settings,

@@ -1,32 +1,36 @@
-/** What is wrong with the YAML of a file, in words and with a mark at the place. */
+/** Describes mistakes in a YAML file and marks their place. */
 
 import type { YAMLError } from 'yaml';
 
-/** The parser's own texts quote the file, which may hold a secret. */
+/** Our own messages. Those of the parser quote the file, which may contain a secret. */
 const words: Readonly<Record<string, string>> = {
-  ALIAS_PROPS: 'an alias (*name) can have no anchor and no tag',
-  BAD_ALIAS: '* begins an alias, and nothing has this name; put text that begins with * in quotes',
+  ALIAS_PROPS: 'an alias (*name) cannot have an anchor or a tag',
+  BAD_ALIAS:
+    '* begins an alias, but its anchor does not exist; put text that begins with * in quotes',
   BAD_DIRECTIVE: '% begins a directive; put text that begins with % in quotes',
-  BAD_DQ_ESCAPE: 'a backslash in double quotes says nothing here; double it, or use single quotes',
+  BAD_DQ_ESCAPE: 'invalid escape in double quotes: write the backslash twice, or use single quotes',
   BAD_INDENT: 'the line is not indented like the others of its map, list or text',
-  BAD_PROP_ORDER: 'anchors and tags stand directly before their value',
-  BAD_SCALAR_START: 'no text begins with this character; put the text in quotes',
-  BLOCK_AS_IMPLICIT_KEY: 'a map cannot begin here; put text that has ": " in it in quotes',
+  BAD_PROP_ORDER: 'anchors and tags must stand directly before their value',
+  BAD_SCALAR_START: 'text cannot begin with this character: put the text in quotes',
+  BLOCK_AS_IMPLICIT_KEY: 'a map cannot begin here: put text that contains ": " in quotes',
   BLOCK_IN_FLOW: 'a map or list of several lines cannot stand within [ ] or { }',
-  DUPLICATE_KEY: 'the key stands twice in its map; remove one of the two',
-  KEY_OVER_1024_CHARS: 'a key has more than 1,024 characters',
+  DUPLICATE_KEY: 'duplicate key in a map: remove one of the two',
+  KEY_OVER_1024_CHARS: 'a key is longer than 1,024 characters',
   MISSING_CHAR: 'a character is missing before this place',
-  MULTILINE_IMPLICIT_KEY: 'a key is expected here, and it ends with : on its own line',
-  MULTIPLE_ANCHORS: 'a value can have one anchor',
-  MULTIPLE_DOCS: 'a second document begins here (---); a file has one',
-  MULTIPLE_TAGS: 'a value can have one tag',
+  MULTILINE_IMPLICIT_KEY: 'expected a key that ends with : on the same line',
+  MULTIPLE_ANCHORS: 'a value can have only one anchor',
+  MULTIPLE_DOCS: 'a second document begins here (---), but only one is permitted',
+  MULTIPLE_TAGS: 'a value can have only one tag',
   RESOURCE_EXHAUSTION: 'maps and lists are nested too deeply',
-  TAB_AS_INDENT: 'a tab cannot indent a line; use blanks',
-  TAG_RESOLVE_FAILED: 'tags (!name) are not taken; put text that begins with ! in quotes',
-  UNEXPECTED_TOKEN: 'this was not expected here; text with such characters is put in quotes',
+  TAB_AS_INDENT: 'a tab cannot indent a line; use spaces',
+  TAG_RESOLVE_FAILED: 'tags (!name) are not supported: put text that begins with ! in quotes',
+  UNEXPECTED_TOKEN: 'unexpected text: put text with such characters in quotes',
 };
 
-/** What the parser says of characters that are missing; none of this is text of the file. */
+/**
+ * Patterns for the parser's messages about missing characters. These messages quote no text of the
+ * file.
+ */
 const missing: readonly (readonly [RegExp, string])[] = [
   [/^Missing closing ["']quote/, 'the quote that begins the text is not closed'],
   [/^Flow map /, 'a { is not closed by } on the lines of its value'],
@@ -34,16 +38,16 @@ const missing: readonly (readonly [RegExp, string])[] = [
   [/^Missing , /, 'a comma is missing before this place'],
 ];
 
-/** An error of the parser, in words. */
+/** Returns a description of a parser error. */
 export function describeYamlProblem({ code, message }: YAMLError): string {
   const [, ofMissing] = missing.find(([form]) => form.test(message)) ?? [];
   return ofMissing ?? words[code] ?? 'it cannot be read';
 }
 
-/** Longer lines are shown around the place. */
+/** Maximum width of a quoted line, in characters. Longer lines are cut around the place. */
 const maxWidth = 100;
 
-/** The line with a mark below the place. Letters and digits of values are not shown. */
+/** Returns the line with a mark below the place. Letters and digits of values are hidden. */
 export function markPosition(
   text: string,
   { line, col }: { readonly line: number; readonly col: number },
@@ -56,7 +60,7 @@ export function markPosition(
   return `${margin} | ${shown}\n${' '.repeat(margin.length)} | ${mark}^`;
 }
 
-/** Leaves keys, blanks and the characters that mean something to YAML; the rest becomes `x`. */
+/** Replaces all characters of values with `x`, except keys, spaces and YAML syntax. */
 function hideValues(line: string): string {
   let hidden = '';
   let at = 0;

@@ -1,14 +1,14 @@
-/** Answers of any size, written without holding the event loop [THREATS A-17]. */
+/** Writes responses of any size without blocking the event loop [THREATS A-17]. */
 import type { WireValue } from '#minion-protocol';
 import { type StepScheduler, WorkerPool, WorkerPoolError, writeJsonInSteps } from '#runtime';
 import { SaltApiError } from './errors.ts';
 import type { Format } from './formats.ts';
 import { saltJson } from './json-text.ts';
 
-/** Milliseconds for one answer in a thread. */
+/** Time limit for one response in a thread, in milliseconds. */
 const deadlineMs = 30_000;
 
-/** Answers that wait for a thread. */
+/** Maximum number of responses that wait for a thread. */
 const maxWaiting = 64;
 
 /** Writes JSON in steps, and YAML in a thread. */
@@ -22,7 +22,10 @@ export class AnswerWriter {
     this.#pool = new WorkerPool({ script, deadlineMs, maxWaiting });
   }
 
-  /** @throws SaltApiError ERR_HTTP_BUSY, ERR_HTTP_FORMAT */
+  /**
+   * Writes a value in the requested format.
+   * @throws SaltApiError ERR_HTTP_BUSY, ERR_HTTP_FORMAT
+   */
   async write({ type }: Format, value: WireValue): Promise<readonly Uint8Array[]> {
     const json: Uint8Array[] = [];
     await this.#scheduler.run(
@@ -42,11 +45,15 @@ export class AnswerWriter {
     } catch (cause) {
       if (!(cause instanceof WorkerPoolError)) throw cause;
       if (cause.reason === 'busy' || cause.reason === 'closed') {
-        throw new SaltApiError('ERR_HTTP_BUSY', 'too many long answers are being written', {
-          cause,
-        });
+        throw new SaltApiError(
+          'ERR_HTTP_BUSY',
+          'too many long responses are being written: retry later',
+          {
+            cause,
+          },
+        );
       }
-      const message = 'the answer is too large for YAML; ask for JSON';
+      const message = 'the response is too large for YAML: request JSON';
       throw new SaltApiError('ERR_HTTP_FORMAT', message, { cause });
     }
   }

@@ -1,4 +1,4 @@
-/** Bodies of requests: JSON, text that is JSON, forms, YAML [THREATS A-12, A-17]. */
+/** Request bodies: JSON, text that is JSON, forms, YAML [THREATS A-12, A-17]. */
 import { type ParsedUrlQuery, parse } from 'node:querystring';
 import { ArgumentReader, type FunctionArguments, isReaderBusy, maxPlainDepth } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
@@ -13,32 +13,33 @@ import {
 } from '#runtime';
 import { SaltApiError } from './errors.ts';
 
-/** A body as it came: no part of it is empty. */
+/** A body as received. None of its parts is empty. */
 export type BodyBytes = readonly Buffer[];
 
-/** What a request brought. */
+/** Body of a request. */
 export interface Body {
-  /** `undefined`: there was none. */
+  /** Parsed value, or `undefined` if the request had no body. */
   readonly value: WireValue | undefined;
   readonly text: string;
 }
 
-/** Fields of a form that are read as the command line reads arguments. */
+/** Form fields that are parsed like arguments on the command line. */
 const typedFields: ReadonlySet<string> = new Set(['arg', 'kwarg']);
 
-/** Reads bodies, and what callers write in them, without holding the event loop. */
+/** Parses bodies and the arguments in them without blocking the event loop. */
 export class BodyReader {
   readonly #maxValues: number;
   readonly #scheduler = new StepScheduler();
   readonly #arguments: ArgumentReader;
 
-  /** @param maxValues - of one body */
+  /** @param maxValues maximum number of values in a body */
   constructor(maxValues: number) {
     this.#maxValues = maxValues;
     this.#arguments = new ArgumentReader(maxValues, this.#scheduler);
   }
 
   /**
+   * Parses a body.
    * @param isCommand whether `arg` and `kwarg` of a form are arguments of a function
    * @throws SaltApiError ERR_HTTP_FORMAT, ERR_HTTP_BODY, ERR_HTTP_BUSY
    */
@@ -49,22 +50,30 @@ export class BodyReader {
     return { value: await read(text), text };
   }
 
-  /** JSON alone. @throws SaltApiError ERR_HTTP_BODY */
+  /**
+   * Parses a body that must be JSON.
+   * @throws SaltApiError ERR_HTTP_BODY
+   */
   async readJson(bytes: BodyBytes): Promise<JsonValue> {
     return this.#json(await this.#decode(bytes));
   }
 
-  /** Arguments as they are typed. @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY */
+  /**
+   * Parses arguments as typed on a command line.
+   * @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY
+   */
   readWords(words: readonly string[]): Promise<FunctionArguments> {
-    return this.#asCallers('arguments as they are typed', () => this.#arguments.readWords(words));
+    return this.#asCallers('arguments in the syntax of the command line', () =>
+      this.#arguments.readWords(words),
+    );
   }
 
-  /** Does work in steps, as all reading is done. */
+  /** Runs work in steps, like all parsing. */
   run<T>(steps: Generator<ReadingStep, T, void>): Promise<T> {
     return this.#scheduler.run(steps);
   }
 
-  /** Ends the threads that read long texts. */
+  /** Ends the threads that parse long texts. */
   close(): Promise<void> {
     return this.#arguments.close();
   }
@@ -99,7 +108,7 @@ export class BodyReader {
     return this.#asCallers('JSON', () => this.#jsonOf(text));
   }
 
-  /** Browsers name JSON so that was given as a text. */
+  /** Parses text as JSON, or returns it unchanged. Browsers may label JSON as text. */
   #jsonOrText(text: string): Promise<WireValue> {
     return this.#asCallers('JSON', async () => {
       try {
@@ -126,7 +135,7 @@ export class BodyReader {
     });
   }
 
-  /** Reads the arguments of a form as the command line does. */
+  /** Parses the arguments of a form like the command line. */
   async #typed(words: string | string[]): Promise<WireValue> {
     const values = await this.#arguments.readValues([words].flat());
     return Array.isArray(words) ? [...values] : (values[0] ?? null);
@@ -136,14 +145,18 @@ export class BodyReader {
     return this.#asCallers('plain YAML', () => this.#arguments.readYaml(text));
   }
 
-  /** @param expected - what the text should be */
+  /** @param expected description of a valid text */
   async #asCallers<T>(expected: string, read: () => Promise<T>): Promise<T> {
     try {
       return await read();
     } catch (cause) {
       if (cause instanceof SaltApiError) throw cause;
       if (isReaderBusy(cause)) {
-        throw new SaltApiError('ERR_HTTP_BUSY', 'too many long texts are being read', { cause });
+        throw new SaltApiError(
+          'ERR_HTTP_BUSY',
+          'too many long texts are being parsed: retry later',
+          { cause },
+        );
       }
       const problem = cause instanceof Error ? cause.message : 'it cannot be read';
       throw new SaltApiError('ERR_HTTP_BODY', `expected ${expected}: ${problem}`, { cause });
@@ -166,6 +179,6 @@ function parseForm(text: string, maxValues: number): ParsedUrlQuery {
   const maxFields = Math.min(maxValues, maxFormFields);
   const { length } = text.split('&', maxFields + 1);
   if (length > maxFields) throw new RangeError(`more than ${maxFields} fields`);
-  // Its own decoder of `+` needs 60 ms for 1 MiB of them, `replaceAll` less than one.
+  // The parser's own decoder needs 60 ms for 1 MiB of `+`, `replaceAll` less than 1 ms.
   return parse(text.replaceAll('+', ' '), '&', '=', { maxKeys: maxFields });
 }

@@ -1,4 +1,4 @@
-/** The certificate of the HTTP API: read at the start, and put in force again when it is renewed. */
+/** The certificate of the HTTP API: read at the start, and reloaded when its files change. */
 import { readFile } from 'node:fs/promises';
 import type { Server } from 'node:net';
 import { type SecureContextOptions, Server as SecureServer } from 'node:tls';
@@ -7,13 +7,16 @@ import { describeSystemError, FileReloader } from '#runtime';
 import { SaltApiError } from './errors.ts';
 import type { SaltApiTls } from './options.ts';
 
-/** The contents of the files that {@link SaltApiTls} names: certificate, key, chain. */
+/** Contents of the files in {@link SaltApiTls}: certificate, key, chain. */
 export type TlsContents = readonly Buffer[];
 
-/** How a configuration calls the files. */
+/** Names of the files in a configuration. */
 const optionNames = ['ssl_crt', 'ssl_key', 'ssl_chain'] as const;
 
-/** @throws SaltApiError ERR_HTTP_LISTEN */
+/**
+ * Reads the files of a certificate.
+ * @throws SaltApiError ERR_HTTP_LISTEN
+ */
 export async function readTls(tls: SaltApiTls): Promise<TlsContents> {
   return Promise.all(
     filesOf(tls).map(async (file, index) => {
@@ -28,7 +31,7 @@ export async function readTls(tls: SaltApiTls): Promise<TlsContents> {
   );
 }
 
-/** What a server needs of them. */
+/** Returns the TLS options of a server. */
 export function secureContextOf([
   certificate = Buffer.alloc(0),
   key = Buffer.alloc(0),
@@ -38,7 +41,10 @@ export function secureContextOf([
   return { cert, key };
 }
 
-/** Puts the files in force when they change, within a minute. @param contents - what is in force */
+/**
+ * Reloads the files within a minute after they change.
+ * @param contents - the contents in use
+ */
 export function renewTls(
   server: Server,
   tls: SaltApiTls,
@@ -57,7 +63,7 @@ export function renewTls(
       onFailure: (error) =>
         log.error(
           { certificate, err: error },
-          'certificate not renewed; the one before stays in force',
+          'certificate not renewed; the previous one remains in use',
         ),
     },
     contents,

@@ -1,4 +1,6 @@
-/** The clients of Salt's API (`local`, `runner`, `wheel` …): a closed table [THREATS A-06]. */
+/**
+ * The clients of Salt's API (`local`, `runner`, `wheel` …). This table is complete [THREATS A-06].
+ */
 
 import type { WireMap, WireValue } from '#minion-protocol';
 import type { ApiContext, Caller } from './context.ts';
@@ -55,24 +57,27 @@ const clients: ReadonlyMap<string, RunClient> = new Map<string, RunClient>([
   ],
 ]);
 
-/** Names of the clients there are; `ssh` is not one. */
+/** Names of the clients. `ssh` is not among them. */
 export const clientNames: readonly string[] = [...clients.keys()];
 
-/** A client that is served. @throws SaltApiError ERR_HTTP_CLIENT */
+/**
+ * Returns the client of a command.
+ * @throws SaltApiError ERR_HTTP_CLIENT if it is not served
+ */
 export function checkClient(context: ApiContext, { client }: Lowstate): string {
   if (typeof client === 'string' && context.clients.has(client)) return client;
   throw new SaltApiError(
     'ERR_HTTP_CLIENT',
-    'expected one of the clients that are served as client; GET / lists them',
+    'client: missing, or not served; GET / lists the clients',
   );
 }
 
-/** Answer of a request with several commands. */
+/** Response to a request with several commands. */
 export class LowstateAnswer {
   readonly results: WireValue[] = [];
   readonly #warnings = new Set<string>();
 
-  /** Executes one command, and adds the elements of its answer. */
+  /** Executes one command and adds the elements of its response. */
   async execute(
     context: ApiContext,
     caller: Caller,
@@ -80,11 +85,11 @@ export class LowstateAnswer {
     signal: AbortSignal,
   ): Promise<void> {
     const run = clients.get(checkClient(context, low));
-    if (run === undefined) throw new SaltApiError('ERR_HTTP_CLIENT', 'no such client');
+    if (run === undefined) throw new SaltApiError('ERR_HTTP_CLIENT', 'unknown client');
     this.results.push(...(await run(caller, low, context, signal, this.#warnings)));
   }
 
-  /** Body of the answer. `warnings` is present if a part of a target was left out. */
+  /** Body of the response. `warnings` is present if a part of a target was left out. */
   get body(): WireMap {
     const { size } = this.#warnings;
     return { return: this.results, ...(size === 0 ? {} : { warnings: [...this.#warnings] }) };

@@ -1,4 +1,4 @@
-/** Fields of commands: validates them, and describes them for /openapi.json. */
+/** Fields of commands: validates them and describes them for /openapi.json. */
 
 import Type, { type TSchema } from 'typebox';
 import type { WireMap, WireValue } from '#minion-protocol';
@@ -8,7 +8,7 @@ import type { Lowstate } from './lowstate.ts';
 
 const Anything = Type.Optional(Type.Unsafe<WireValue>(Type.Unknown()));
 const Keywords = Type.Unsafe<WireMap>(Type.Object({}));
-/** Clients send `null` where they mean nothing. */
+/** Clients send `null` for a field that is not set. */
 const Text = Type.Optional(Type.Union([Type.String(), Type.Null()]));
 const Seconds = Type.Optional(
   Type.Union([Type.Number({ minimum: 0, maximum: 86_400 }), Type.String(), Type.Null()]),
@@ -58,24 +58,27 @@ export interface LocalForm {
   readonly delimiter?: string | null;
 }
 
-/** Fields of one that goes to some minions at a time. */
+/** Fields of a command that runs in batches. */
 export interface BatchForm extends LocalForm {
   readonly batch: number | string;
   readonly failhard?: WireValue;
 }
 
-/** Fields of one for a few of the minions. */
+/** Fields of a command that runs on a few of the minions. */
 export interface SubsetForm extends LocalForm {
   readonly subset?: number | string | null;
   readonly sub?: number | string | null;
 }
 
-/** Fields of a runner or a wheel function; the others are its keywords. */
+/** Fields of a call of a runner or wheel function. Other fields are its keyword arguments. */
 export interface MasterForm {
   readonly fun: string;
 }
 
-/** Checks that are compiled once. @throws SaltApiError ERR_HTTP_FIELDS */
+/**
+ * Validates the fields of a command.
+ * @throws SaltApiError ERR_HTTP_FIELDS
+ */
 type Check<T> = (low: Lowstate) => Lowstate & T;
 
 export const localForm: Check<LocalForm> = checked(Local, ['tgt', 'fun']);
@@ -83,7 +86,7 @@ export const batchForm: Check<BatchForm> = checked(Batch, ['tgt', 'fun', 'batch'
 export const subsetForm: Check<SubsetForm> = checked(Subset, ['tgt', 'fun']);
 export const masterForm: Check<MasterForm> = checked(OfMaster, ['fun']);
 
-/** Schemas of commands, by the clients that take them. */
+/** Schemas of commands by client. */
 export const commandSchemas: ReadonlyMap<string, TSchema> = new Map<string, TSchema>([
   ['local', Local],
   ['local_async', Local],
@@ -95,7 +98,7 @@ export const commandSchemas: ReadonlyMap<string, TSchema> = new Map<string, TSch
   ['wheel_async', OfMaster],
 ]);
 
-/** What fields have to be, where a schema's own words say it badly. */
+/** Descriptions of fields whose schema would produce an unclear message. */
 const expectedForms: ReadonlyMap<string, string> = new Map([
   ['tgt', 'a text or a list of texts'],
   ['tgt_type', 'a text'],
@@ -109,7 +112,10 @@ const expectedForms: ReadonlyMap<string, string> = new Map([
   ['sub', 'a number of minions'],
 ]);
 
-/** @param required those that are asked for before any other is looked at */
+/**
+ * Returns a check for a schema.
+ * @param required fields whose presence is checked before any other
+ */
 function checked<T>(schema: TSchema, required: readonly string[]): Check<T> {
   const validator = compileSchema(schema);
   return (low) => {
@@ -117,14 +123,17 @@ function checked<T>(schema: TSchema, required: readonly string[]): Check<T> {
       const value = low[name];
       if (value === undefined || value === null || value === '') throw refused(name);
     }
-    if (validator.Check(low)) return low as Lowstate & T; // what the schema says
+    if (validator.Check(low)) return low as Lowstate & T; // the schema has validated it
     const [first] = validator.Errors(low);
     throw refused(first?.instancePath.split('/')[1] ?? '', first?.message);
   };
 }
 
-/** @param said - by the schema */
-function refused(name: string, said = 'must be another value'): SaltApiError {
+/**
+ * Returns the error for a field.
+ * @param said - message of the schema
+ */
+function refused(name: string, said = 'has an invalid value'): SaltApiError {
   const expected = expectedForms.get(name);
   const problem = expected === undefined ? said : `expected ${expected}`;
   return new SaltApiError('ERR_HTTP_FIELDS', `${name === '' ? 'command' : name}: ${problem}`);

@@ -1,6 +1,6 @@
 /**
- * Bounds what connections of the HTTP API cost, of one address and in all, as on the minions' ports:
- * how many there are, the bytes of bodies that they hold, and how often they begin TLS.
+ * Limits the resources of HTTP API connections, per address and in total, like those of minion
+ * connections: their number, the bytes of their bodies, and the rate of TLS handshakes.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -9,40 +9,45 @@ import { ConnectionGuard, type GuardedConnection, peerAddress } from '#minion-pr
 import { TokenBuckets } from '#runtime';
 import { SaltApiError } from './errors.ts';
 
-/** Bounds of {@link HttpConnections}. */
+/** Limits of {@link HttpConnections}. */
 export interface HttpConnectionLimits {
   readonly connections: number;
   readonly connectionsPerAddress: number;
-  /** Bodies of requests that are not answered yet. */
+  /** Bytes of the bodies of requests in progress. */
   readonly bodyBytes: number;
   readonly bodyBytesPerAddress: number;
-  /** TLS handshakes of one address, a second; 0: without limit. */
+  /** TLS handshakes of one address per second. 0: no limit. */
   readonly handshakesPerSecond: number;
-  /** Milliseconds that a request may take to arrive. */
+  /** Time limit for receiving a request, in milliseconds. */
   readonly requestTimeoutMs: number;
 }
 
-/** What of the process's descriptors connections of the HTTP API may have: the rest is a reserve. */
+/** Share of the process's descriptors that HTTP connections may use. The rest is a reserve. */
 const shareOfDescriptors = 1 / 2;
 const mostByDefault = 10_000;
 
-/** Milliseconds to the end of a TLS handshake. */
+/** Time limit for a TLS handshake, in milliseconds. */
 const handshakeMs = 20_000;
-/** Addresses that may do so at the full rate at the same time. */
+/** Number of addresses that may begin handshakes at the full rate at the same time. */
 const handshakeShare = 4;
-/** Seconds of the rate that may come at once. */
+/** Size of a burst of handshakes, in seconds of the rate. */
 const handshakeBurst = 4;
-/** Milliseconds that a handshake is put off; beyond that it is refused. */
+/**
+ * Maximum delay of a handshake, in milliseconds. A handshake that would wait longer is rejected.
+ */
 const maxHandshakeDelayMs = 5000;
 
-/** Bodies of this size count by what their head says, at once. */
+/** Size up to which a body counts immediately with its declared length, in bytes. */
 const smallBody = 65_536;
-/** What a part of a body costs beside its bytes. */
+/** Overhead of a part of a body, in bytes. */
 const costOfChunk = 256;
 
 const sweepMs = 1000;
 
-/** How many connections there may be. @param descriptors that the process may have */
+/**
+ * Returns the maximum number of connections.
+ * @param descriptors limit of the process
+ */
 export function connectionsOf(
   wanted: { readonly connections?: number; readonly connectionsPerAddress?: number },
   descriptors: number,
@@ -60,7 +65,7 @@ export class HttpConnections {
   readonly #guard: ConnectionGuard;
   readonly #handshakes: TokenBuckets;
   readonly #allHandshakes: TokenBuckets;
-  /** By the one thing that both sockets of a connection tell. */
+  /** Connections in their handshake, by the only value that both of their sockets report. */
   readonly #inHandshake = new Map<string, GuardedConnection>();
   readonly #bySocket = new WeakMap<Duplex, GuardedConnection>();
   readonly #sweeper: NodeJS.Timeout;
@@ -77,12 +82,12 @@ export class HttpConnections {
     this.#sweeper = setInterval(() => this.#guard.sweep(), sweepMs).unref();
   }
 
-  /** Connections that were ended or not taken in, by reason. */
+  /** Returns the numbers of ended or rejected connections, by reason. */
   refusals(): Readonly<Record<string, number>> {
     return this.#guard.refusals();
   }
 
-  /** Puts itself before what a server does with a new connection. */
+  /** Inserts the limits before the server's own handling of new connections. */
   protect(server: Server, isSecure: boolean): void {
     const accept = server.listeners('connection');
     const proceed = (socket: Socket): void => {
@@ -107,7 +112,7 @@ export class HttpConnections {
     });
   }
 
-  /** A request has arrived and is worked on: its connection is not ended for another one. */
+  /** Marks a request as received. While it is in progress, its connection is not evicted. */
   begin(request: IncomingMessage, response?: ServerResponse): void {
     const guarded = this.#of(request.socket);
     if (guarded === undefined) return;
@@ -120,8 +125,8 @@ export class HttpConnections {
 
   /**
    * Counts a body until its request is answered.
-   * @returns what the body is read from
-   * @throws SaltApiError ERR_HTTP_BUSY, also from what it returns
+   * @returns the stream to read the body from
+   * @throws SaltApiError ERR_HTTP_BUSY; the returned stream may fail with it as well
    */
   meter(request: IncomingMessage, response: ServerResponse, body: Readable): Readable {
     const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
@@ -150,8 +155,8 @@ export class HttpConnections {
   }
 
   /**
-   * With whom a request shares what one address may have.
-   * @throws SaltApiError ERR_HTTP_BUSY where its connection has ended
+   * Returns the owner whose limits apply to a request.
+   * @throws SaltApiError ERR_HTTP_BUSY if its connection has ended
    */
   ownerOf(request: IncomingMessage): string {
     const guarded = this.#of(request.socket);
@@ -159,7 +164,7 @@ export class HttpConnections {
     return guarded.limitKey;
   }
 
-  /** Nothing is looked at any more. */
+  /** Stops enforcing the limits. */
   close(): void {
     clearInterval(this.#sweeper);
   }
@@ -170,7 +175,7 @@ export class HttpConnections {
       socket.destroy();
       return undefined;
     }
-    // What goes wrong ends it, which 'close' tells.
+    // An error closes the connection, and 'close' reports it.
     socket.on('error', () => {});
     const owner = { onEnd: () => socket.destroy(), finish: () => {} };
     const guarded = this.#guard.admit(address, { awaitsRequest: true, keepsStalled: true }, owner);
@@ -180,7 +185,10 @@ export class HttpConnections {
     return guarded;
   }
 
-  /** The connection of a request, also where another server took it in; `undefined`: it has ended. */
+  /**
+   * Returns the connection of a request, even if another server accepted it, or `undefined` if it
+   * has ended.
+   */
   #of(socket: Socket): GuardedConnection | undefined {
     const known = this.#bySocket.get(socket);
     if (known !== undefined) return known;
@@ -209,7 +217,7 @@ export class HttpConnections {
   }
 }
 
-/** What a request holds of its connection's bytes; there may be several of one connection. */
+/** Bytes of its connection that a request holds. A connection may have several requests. */
 class BodyShare {
   readonly #guarded: GuardedConnection;
   #bytes = 0;
@@ -219,9 +227,12 @@ class BodyShare {
     this.#guarded = guarded;
   }
 
-  /** @throws SaltApiError ERR_HTTP_BUSY */
+  /**
+   * Adds bytes.
+   * @throws SaltApiError ERR_HTTP_BUSY
+   */
   take(bytes: number): void {
-    // What comes after the answer is read and forgotten.
+    // Data after the response is read and discarded.
     if (this.#isReleased) return;
     if (!this.#guarded.trySetHeldBytes(this.#guarded.heldBytes + bytes)) throw busy();
     this.#bytes += bytes;
@@ -234,11 +245,14 @@ class BodyShare {
 }
 
 function busy(): SaltApiError {
-  return new SaltApiError('ERR_HTTP_BUSY', 'too many connections, or bytes of bodies, are held');
+  return new SaltApiError(
+    'ERR_HTTP_BUSY',
+    'too many connections, or bytes of bodies, are in use: retry later',
+  );
 }
 
 function guardLimits(limits: HttpConnectionLimits): ConnectionGuard['limits'] {
-  // Late requests get an answer of the server's before the guard ends their connection.
+  // The server answers late requests before the guard ends their connection.
   const lateMs = limits.requestTimeoutMs + 30_000;
   return {
     handshakeMs,

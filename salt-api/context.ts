@@ -1,4 +1,4 @@
-/** What every route works with, and whom a request is of. */
+/** Shared dependencies of all routes, and the identification of callers. */
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
@@ -17,57 +17,66 @@ import type { CompleteOptions } from './options.ts';
 import { sessionTokenOf } from './session-token.ts';
 import type { Sessions } from './sessions.ts';
 
-/** The master whose API it is: in this process, or one that `saltbridge/client` is connected to. */
+/** The master behind the API: in this process, or connected through `saltbridge/client`. */
 export interface ServedMaster extends MasterApi {
-  /** What a master of this process has in force: defaults for the API's options. */
+  /**
+   * Current configuration of a master in this process, which supplies defaults for the API's
+   * options.
+   */
   readonly config?: MasterConfig;
-  /** Counts what requests begin, where it is to be known. @internal */
+  /**
+   * Counts calls that requests begin, if set.
+   * @internal
+   */
   readonly calls?: CallGate | undefined;
 }
 
-/** What routes share. */
+/** Dependencies of the routes. */
 export interface ApiContext {
   readonly master: InProcessApi & Pick<ServedMaster, 'calls' | 'config'>;
   readonly options: CompleteOptions;
-  /** Looked at before anything else. */
+  /** Check that runs before any other. */
   readonly hostGuard: HostGuard;
   readonly sessions: Sessions;
   readonly connections: HttpConnections;
   readonly bodies: BodyReader;
   readonly answers: AnswerWriter;
-  /** Bytes of bodies whose senders are not known, by address. */
+  /** Bytes of bodies from unidentified senders, by address. */
   readonly anonymousBodyBudget: Budget;
   readonly streams: StreamLimiter;
-  /** What waits for the readers of all streams. */
+  /** Buffer for the readers of all streams. */
   readonly sendPool: SendPool;
   readonly eventEncoder: EventEncoder;
-  /** When event streams write. */
+  /** Timer of the writes to event streams. */
   readonly flushTimer: FlushTimer;
   /** Clients that are served. */
   readonly clients: ReadonlySet<string>;
   readonly nextJid: () => string;
-  /** Fires when the server is closed: streams end. */
+  /** Signal that fires when the server closes. It ends streams. */
   readonly closing: AbortSignal;
   readonly log: Logger;
 }
 
-/** Somebody who logged in. */
+/** A user who has logged in. */
 export interface Caller {
   /** Salt's token. */
   readonly token: string;
-  /** When it ends, milliseconds since 1970. */
+  /** Expiry time of the token, in milliseconds since 1970. */
   readonly expiresAt: number;
   readonly name: string;
   readonly user: UserApi;
 }
 
-/** Somebody who has a session. */
+/** A user who has a session. */
 export interface SessionCaller extends Caller {
-  /** What the session is asked for by. */
+  /** Token of the session. */
   readonly sessionToken: string;
 }
 
-/** Whose session a request uses. @throws SaltApiError ERR_HTTP_SESSION, the same for whatever is wrong */
+/**
+ * Returns the caller of a request with a session.
+ * @throws SaltApiError ERR_HTTP_SESSION, for every reason the same
+ */
 export async function requireSession(
   context: ApiContext,
   request: Pick<FastifyRequest, 'headers'>,
@@ -76,7 +85,10 @@ export async function requireSession(
   return requireSessionOf(context, sessionToken);
 }
 
-/** The same, of a token that stands elsewhere. @throws SaltApiError ERR_HTTP_SESSION */
+/**
+ * Returns the caller of a session token that was not in the usual place.
+ * @throws SaltApiError ERR_HTTP_SESSION
+ */
 export async function requireSessionOf(
   context: ApiContext,
   sessionToken: string | undefined,
@@ -88,7 +100,10 @@ export async function requireSessionOf(
   return { ...(await resolveCaller(context, session.token)), sessionToken };
 }
 
-/** Finds the master's token of a request: behind its session, or shown by itself. */
+/**
+ * Returns a function that finds the master's token of a request: that of its session, or one in its
+ * header.
+ */
 export function tokenFinder(
   context: ApiContext,
 ): (request: Pick<FastifyRequest, 'headers'>) => string | undefined {
@@ -98,13 +113,19 @@ export function tokenFinder(
   };
 }
 
-/** Whoever has one of Salt's tokens. @throws AuthenticationError */
+/**
+ * Returns the user of one of Salt's tokens.
+ * @throws AuthenticationError
+ */
 export async function resolveCaller({ master }: ApiContext, token: string): Promise<Caller> {
   const { user: name, expire: expiresAt } = await master.logins.identify(token);
   return { token, expiresAt, name, user: master.asUser(token) };
 }
 
-/** What a request brought. @throws SaltApiError ERR_HTTP_FORMAT, ERR_HTTP_BODY, ERR_HTTP_BUSY */
+/**
+ * Returns the parsed body of a request.
+ * @throws SaltApiError ERR_HTTP_FORMAT, ERR_HTTP_BODY, ERR_HTTP_BUSY
+ */
 export function bodyOf(
   { bodies }: ApiContext,
   request: FastifyRequest,
@@ -113,12 +134,12 @@ export function bodyOf(
   return bodies.read(request.headers['content-type'], bytesOf(request), isCommand);
 }
 
-/** The body as it came. */
+/** Returns the body as received. */
 export function bytesOf({ body }: FastifyRequest): BodyBytes {
   return Array.isArray(body) ? body : [];
 }
 
-/** Answers in the format that is accepted, which was checked before anything was done. */
+/** Sends a response in the accepted format, which was checked before any work was done. */
 export function sendAnswer(
   { answers }: Pick<ApiContext, 'answers'>,
   request: FastifyRequest,
@@ -132,7 +153,7 @@ export function sendAnswer(
     : answerInSteps(answers, format, reply, value);
 }
 
-/** Neither writing it nor making bytes of it holds the event loop. */
+/** Writes and encodes the response without blocking the event loop. */
 async function answerInSteps(
   answers: AnswerWriter,
   format: Format,
@@ -144,18 +165,20 @@ async function answerInSteps(
   return reply.header('content-length', length).send(Readable.from(chunks));
 }
 
-/** Fires when a token expires: streams of it end at once [THREATS A-05]. */
+/**
+ * Returns a signal that fires when a token expires. It ends its streams immediately [THREATS A-05].
+ */
 export function tokenExpirySignal({ expiresAt }: Caller): AbortSignal {
   const left = Math.max(0, expiresAt - Date.now());
   return AbortSignal.timeout(Math.min(left, longestTimerMs));
 }
 
-/** Fires when whoever asked has gone, or the server is being closed. */
+/** Returns a signal that fires when the client disconnects or the server closes. */
 export function requestEndSignal({ closing }: ApiContext, reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
   const { signal, unlink } = linkSignals(gone.signal, closing);
   reply.raw.once('close', () => {
-    // What was answered has nothing left to end.
+    // A completed response has nothing left to end.
     if (reply.raw.writableFinished) unlink();
     else gone.abort();
   });

@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs';
 
-/** Where the system does not say: POSIX systems give a process at least so many. */
+/** Limit to assume if the system does not report one. It is the usual default of POSIX systems. */
 const usualLimit = 1024;
 
-/** How many files and connections this process may have open. */
+/** Returns the number of files and connections that this process may open. */
 export function descriptorLimit(): number {
   let text = '';
   try {
     text = readFileSync('/proc/self/limits', 'utf8');
   } catch {
-    // Only Linux has it.
+    // Only Linux provides this file.
   }
   const [, limit] = /^Max open files\s+(\d+)/m.exec(text) ?? [];
   return limit === undefined ? usualLimit : Number(limit);

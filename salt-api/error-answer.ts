@@ -1,9 +1,12 @@
-/** Answers to requests that failed: status, code and, for a malformed one, the reason [THREATS A-21]. */
+/**
+ * Responses to failed requests: status, code and, for a malformed request, the reason [THREATS
+ * A-21].
+ */
 
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 
-/** Status by code, for errors of other rooms. Other codes are unexpected errors. */
+/** HTTP status by code, for errors of other rooms. Other codes are unexpected errors. */
 const statuses: ReadonlyMap<string, number> = new Map([
   ['ERR_ARGS', 400],
   ['ERR_BAD_TGT', 400],
@@ -19,7 +22,7 @@ const statuses: ReadonlyMap<string, number> = new Map([
   ['ERR_MASTER_DRAINING', 503],
   ['ERR_MASTER_STOPPED', 503],
   ['ERR_NODEGROUP_LOOP', 400],
-  // As clients know it.
+  // Status that Salt's clients expect.
   ['ERR_NODEGROUP_UNKNOWN', 500],
   ['ERR_SOCKET', 503],
   ['ERR_STORE_FULL', 503],
@@ -27,13 +30,13 @@ const statuses: ReadonlyMap<string, number> = new Map([
   ['ERR_WORK_LIMIT', 400],
 ]);
 
-/** Codes of fastify's own errors. */
+/** Codes for fastify's own errors. */
 const fastifyCodes: ReadonlyMap<string, string> = new Map([
   ['FST_ERR_CTP_BODY_TOO_LARGE', 'ERR_HTTP_BODY'],
   ['FST_ERR_CTP_INVALID_CONTENT_LENGTH', 'ERR_HTTP_BODY'],
 ]);
 
-/** Answers a request that failed. */
+/** Sends the response to a failed request. */
 export function sendError(
   error: unknown,
   request: FastifyRequest,
@@ -43,19 +46,19 @@ export function sendError(
   const { status, code, message } = toErrorAnswer(error);
   const fields = { err: error, reference: request.id, status };
   if (code === 'ERR_INTERNAL') log.error(fields, 'http request failed');
-  else log.debug(fields, 'http request refused');
+  else log.debug(fields, 'http request rejected');
   reply.code(status).header('x-request-id', request.id);
   if (status === 503) reply.header('retry-after', '1');
-  // What is left of the body is not read.
+  // The rest of the body is not read.
   if (status === 413 || code === 'ERR_HTTP_BUSY') reply.header('connection', 'close');
-  // As Salt has it, and clients show it.
+  // Text of Salt, which clients display.
   if (status === 500) return sendJson(reply, { status, return: 'An unexpected error occurred' });
-  // What was wrong with a token, or a right, is nobody's business.
+  // The response does not reveal the reason why a token or a right was rejected.
   if (status === 401) return sendJson(reply, { status, error: 'ERR_HTTP_SESSION' });
   return sendJson(reply, { status, error: code, ...(message === undefined ? {} : { message }) });
 }
 
-/** Statuses whose answer has a message, because the caller has to change the request. */
+/** Status codes whose response contains a message, because the caller must change the request. */
 const explained: ReadonlySet<number> = new Set([400, 406, 413]);
 
 interface ErrorAnswer {

@@ -1,58 +1,59 @@
-/** Why the HTTP API refuses a request. */
+/** Errors of the HTTP API. */
 
 import { type ErrorEntry, SaltbridgeError } from '#runtime';
 
-/** What each code means to the person who meets it. */
+/** Meaning and remedy of each code. */
 export const saltApiErrors = {
   ERR_HTTP_ADDRESS: {
     meaning: 'The HTTP request comes from an address that authorized_ips does not list.',
-    action: 'Add it, or the network that it is of, if it may use the API.',
+    action: 'If the address may use the API, add it or its network.',
   },
   ERR_HTTP_BODY: {
-    meaning: 'The body of an HTTP request cannot be read, is too large, or holds no commands.',
-    action: 'Send what the message expects; docs/salt-api.md has the limits.',
+    meaning: 'The body of an HTTP request cannot be parsed, is too large, or contains no commands.',
+    action: 'Send the data that the message describes; docs/salt-api.md lists the limits.',
   },
   ERR_HTTP_BUSY: {
-    meaning: 'The HTTP API reads as much at once as it may, from this address or from all.',
-    action: 'Send the request again after the seconds of Retry-After.',
+    meaning: 'The HTTP API is already reading its maximum of data, from this address or in total.',
+    action: 'Retry after the number of seconds in Retry-After.',
     retry: true,
   },
   ERR_HTTP_CLIENT: {
-    meaning: 'A command names no client, or one that is not served.',
-    action: 'Use one of those that GET / lists; netapi_enable_clients may leave some out.',
+    meaning: 'A command has no client, or one that is not served.',
+    action: 'Use one of the clients that GET / lists; netapi_enable_clients may exclude some.',
   },
   ERR_HTTP_FIELDS: {
-    meaning: 'A command lacks a field, or one has a value that it cannot have.',
-    action: 'Send what the message expects; docs/salt-api.md has the fields of each client.',
+    meaning: 'A command lacks a field, or a field has an invalid value.',
+    action:
+      'Send the value that the message describes; docs/salt-api.md lists the fields of each client.',
   },
   ERR_HTTP_FORMAT: {
-    meaning: 'The HTTP API speaks neither the format of the body nor one that is accepted.',
+    meaning: 'The HTTP API supports neither the format of the body nor any accepted format.',
     action: 'Use application/json or application/x-yaml, and uncompressed bodies.',
   },
   ERR_HTTP_HOST: {
-    meaning: 'The HTTP request asks for a host by a name that the API is not served under.',
-    action: 'Ask by one that is, or add the name to hosts of the API.',
+    meaning: 'The HTTP request uses a host name under which the API is not served.',
+    action: 'Use a served name, or add this one to hosts of the API.',
   },
   ERR_HTTP_LISTEN: {
-    meaning: 'The HTTP API cannot listen: its port is taken, or a file of it cannot be read.',
-    action: 'Do what the message says; the options are those of rest_cherrypy.',
+    meaning: 'The HTTP API cannot listen: its port is in use, or one of its files cannot be read.',
+    action: 'Follow the message; the options are those of rest_cherrypy.',
   },
   ERR_HTTP_SESSION: {
-    meaning: "The HTTP request is nobody's: no token, or none that is valid.",
+    meaning: 'The HTTP request has no token, or an invalid one.',
     action: 'Log in again, and send the token in X-Auth-Token.',
   },
   ERR_HTTP_STREAMS: {
-    meaning: 'As many event streams as are served, in all or to one log-in, are open.',
+    meaning: 'The maximum number of event streams is open, in total or for one session.',
     action: 'Close some, or raise streams or streams_per_token.',
     retry: true,
   },
   ERR_HTTP_TIMEOUT: {
-    meaning: 'A runner did not end within rest_timeout; it goes on.',
+    meaning: 'A runner did not end within rest_timeout. It continues to run.',
     action: 'Use runner_async and follow its events, or raise rest_timeout.',
   },
   ERR_HTTP_UNKNOWN: {
-    meaning: 'The HTTP API has nothing at this path, or does not take this method there.',
-    action: 'See docs/salt-api.md for what there is.',
+    meaning: 'The HTTP API has no resource at this path, or does not support the method there.',
+    action: 'See docs/salt-api.md for the paths and methods.',
   },
 } satisfies Readonly<Record<string, ErrorEntry>>;
 
@@ -73,9 +74,9 @@ const usualStatus: Readonly<Record<SaltApiErrorCode, number>> = {
   ERR_HTTP_UNKNOWN: 404,
 };
 
-/** A request is refused; nothing of it is in the text. */
+/** A rejected request. The text contains nothing of the request. */
 export class SaltApiError extends SaltbridgeError<SaltApiErrorCode> {
-  /** HTTP's. */
+  /** HTTP status code. */
   readonly status: number;
 
   constructor(

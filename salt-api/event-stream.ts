@@ -8,14 +8,14 @@ import { Budget, type SendQueue } from '#runtime';
 import { SaltApiError } from './errors.ts';
 import { jsonText } from './json-text.ts';
 
-/** Milliseconds between signs of life: what lies between may close silent connections. */
+/** Interval of keep-alive messages, in milliseconds. Proxies may close silent connections. */
 const keepAliveMs = 30_000;
 
-/** How events are written. */
+/** Format of the events in a stream. */
 export interface EventFormat {
-  /** Whole messages; none: these events are not told. */
+  /** Encodes events as whole messages. An empty result omits them. */
   readonly encode: (events: readonly MasterEvent[]) => readonly Uint8Array[];
-  /** Written now and then. */
+  /** Message that keeps the connection open. */
   readonly keepAlive: Uint8Array;
 }
 
@@ -25,7 +25,10 @@ export interface EventWriterOptions {
   readonly log: Pick<Logger, 'warn'>;
 }
 
-/** Writes events until they end, or the reader has gone or is too slow; ends the stream then. */
+/**
+ * Writes events until they end, or until the reader disconnects or is too slow. Then ends the
+ * stream.
+ */
 export async function writeEvents(
   batches: AsyncIterable<readonly MasterEvent[]>,
   queue: SendQueue,
@@ -42,26 +45,28 @@ export async function writeEvents(
     }
     queue.end();
   } catch (err) {
-    log.warn({ err }, 'a stream of events ended before its time');
+    log.warn({ err }, 'an event stream ended with an error');
     queue.cut();
   } finally {
     clearInterval(timer);
   }
 }
 
-/** Makes the bytes of an event. */
+/** Encodes an event. */
 type Encode = (event: MasterEvent) => Buffer;
 
-/** Some events in a row, and their bytes. */
+/** Consecutive events and their bytes. */
 interface EncodedRun {
   readonly events: readonly MasterEvent[];
   readonly chunks: readonly Buffer[];
 }
 
-/** Events up to this size are put together; larger ones would be there twice. */
+/**
+ * Size up to which messages are joined, in bytes. Joining larger ones would duplicate their memory.
+ */
 const smallBytes = 8192;
 
-/** Bytes of events, and of some in a row: made once, however many read them. */
+/** Cache of encoded events, and of encoded runs of events. Each is encoded once for all readers. */
 class EncodedEventCache {
   readonly #encode: Encode;
   readonly #single = new WeakMap<MasterEvent, Buffer>();
@@ -92,7 +97,7 @@ class EncodedEventCache {
   }
 }
 
-/** Events as readers get them. */
+/** Encodes events for readers. */
 export class EventEncoder {
   readonly #serverSent = new EncodedEventCache(serverSent);
   readonly #frames = new EncodedEventCache((event) => encodeTextFrame(`data: ${json(event)}\n\n`));
@@ -100,18 +105,21 @@ export class EventEncoder {
     encodeTextFrame(`data: ${jsonWithId(event)}\n\n`),
   );
 
-  /** Server-sent events; scripts look at the line with the tag. */
+  /** Encodes server-sent events. Scripts read the line with the tag. */
   serverSent(events: readonly MasterEvent[]): readonly Buffer[] {
     return this.#serverSent.of(events);
   }
 
-  /** A frame of WebSocket each. @param hasId whether its id is in its JSON */
+  /**
+   * Encodes one WebSocket frame per event.
+   * @param hasId whether the JSON contains the event's id
+   */
   frames(events: readonly MasterEvent[], hasId: boolean): readonly Buffer[] {
     return (hasId ? this.#framesWithId : this.#frames).of(events);
   }
 }
 
-/** The same bytes in fewer pieces. */
+/** Joins small pieces. The bytes remain the same. */
 function joinSmall(pieces: readonly Buffer[]): Buffer[] {
   const joined: Buffer[] = [];
   let small: Buffer[] = [];
@@ -130,20 +138,23 @@ function joinSmall(pieces: readonly Buffer[]): Buffer[] {
   return joined;
 }
 
-/** A frame of WebSocket with text. */
+/** Encodes a WebSocket frame with text. */
 export function encodeTextFrame(text: string): Buffer {
   const payload = Buffer.from(text);
   return Buffer.concat(encodeWebsocketFrame(OPCODE_TEXT, payload));
 }
 
-/** `id:` stands behind the data, so that who stops in between reads the event again. */
+/**
+ * Encodes one server-sent event. `id:` follows the data, so that a reader that disconnects in
+ * between receives the event again.
+ */
 function serverSent(event: MasterEvent): Buffer {
   const tag = event.tag.replace(/[\r\n]/g, ' ');
   const id = event.id === undefined ? '' : `id: ${event.id}\n`;
   return Buffer.from(`tag: ${tag}\ndata: ${json(event)}\n${id}\n`);
 }
 
-/** `{"tag": …, "data": {…}}` on one line. */
+/** Encodes `{"tag": …, "data": {…}}` on one line. */
 function json({ tag, data }: MasterEvent): string {
   return jsonText({ tag, data });
 }
@@ -157,19 +168,20 @@ function isSame(a: readonly MasterEvent[], b: readonly MasterEvent[]): boolean {
 }
 
 /**
- * When streams write: at once after a silence, then at the same moments for all of them. What
- * happens between two moments is one write, and for all who read the same it is made once.
+ * Timer for stream writes: immediate after a pause, otherwise at common moments for all streams.
+ * Events between two moments are written together, and encoded once for all readers of the same
+ * events.
  */
 export class FlushTimer {
   readonly #milliseconds: number;
   #next: Promise<void> | undefined;
 
-  /** @param milliseconds between two moments */
+  /** @param milliseconds interval between two moments */
   constructor(milliseconds: number) {
     this.#milliseconds = milliseconds;
   }
 
-  /** The next moment; the same for all who wait for it. */
+  /** Resolves at the next moment, which is the same for all waiting streams. */
   next(): Promise<void> {
     this.#next ??= new Promise((resolve) => {
       setTimeout(() => {
@@ -181,7 +193,7 @@ export class FlushTimer {
   }
 }
 
-/** Begins a stream: the head goes out at once, and the reply is the caller's from here on. */
+/** Begins a stream: sends the head immediately. From then on the caller owns the reply. */
 export function sendStreamHead(reply: FastifyReply, headers: OutgoingHttpHeaders): void {
   reply.hijack();
   for (const [name, value] of Object.entries(reply.getHeaders())) {
@@ -190,7 +202,7 @@ export function sendStreamHead(reply: FastifyReply, headers: OutgoingHttpHeaders
   reply.raw.writeHead(200, headers);
 }
 
-/** Bounds the event streams that are open, in all and of one log-in [THREATS A-18]. */
+/** Limits the number of open event streams, in total and per session [THREATS A-18]. */
 export class StreamLimiter {
   readonly #places: Budget;
 
@@ -198,21 +210,30 @@ export class StreamLimiter {
     this.#places = new Budget({ total, perOwner: perToken });
   }
 
-  /** Streams that are open. */
+  /** Number of open streams. */
   get open(): number {
     return this.#places.total;
   }
 
-  /** @returns to be called once, at the end; `undefined`: as many are open as may be */
+  /**
+   * Registers a stream.
+   * @returns a function to call once at the end, or `undefined` if the limit is reached
+   */
   tryEnter(token: string): (() => void) | undefined {
     const owner = createHash('sha256').update(token).digest('hex');
     return this.#places.tryTake(owner) ? () => this.#places.release(owner) : undefined;
   }
 
-  /** As {@link tryEnter}. @throws SaltApiError ERR_HTTP_STREAMS */
+  /**
+   * Registers a stream like {@link tryEnter}.
+   * @throws SaltApiError ERR_HTTP_STREAMS
+   */
   enter(token: string): () => void {
     const leave = this.tryEnter(token);
     if (leave !== undefined) return leave;
-    throw new SaltApiError('ERR_HTTP_STREAMS', 'too many event streams are open');
+    throw new SaltApiError(
+      'ERR_HTTP_STREAMS',
+      'too many event streams are open: close some, or retry later',
+    );
   }
 }

@@ -1,13 +1,13 @@
-/** What answers are written in, by the header `Accept`. */
+/** Response formats, selected by the header `Accept`. */
 import type { WireValue } from '#minion-protocol';
 import { SaltApiError } from './errors.ts';
 import { jsonText } from './json-text.ts';
 import { yamlText } from './yaml-text.ts';
 
-/** A format of answers. */
+/** A response format. */
 export interface Format {
   readonly type: 'application/json' | 'application/x-yaml';
-  /** For what is small; an {@link AnswerWriter} writes anything. */
+  /** Encodes a small value. An {@link AnswerWriter} encodes values of any size. */
   readonly write: (value: WireValue) => string;
 }
 
@@ -24,29 +24,35 @@ const formats: ReadonlyMap<string, Format> = new Map([
   ['*/*', json],
 ]);
 
-/** @throws SaltApiError ERR_HTTP_FORMAT, before anything is done */
+/**
+ * Returns the format for a request, before any work is done.
+ * @throws SaltApiError ERR_HTTP_FORMAT
+ */
 export function formatFor(accept: string | undefined): Format {
   if (accept === undefined || accept.trim() === '') return json;
   for (const name of acceptedTypes(accept)) {
     const format = formats.get(name);
     if (format !== undefined) return format;
   }
-  throw new SaltApiError('ERR_HTTP_FORMAT', 'answers are JSON or YAML');
+  throw new SaltApiError(
+    'ERR_HTTP_FORMAT',
+    'unsupported Accept header: responses are JSON or YAML',
+  );
 }
 
-/** Whether a browser asks for a page: not whoever takes anything. */
+/** Whether a browser requests a page. A client that accepts everything does not count. */
 export function wantsPage(accept: string | undefined): boolean {
   return accept !== undefined && acceptedTypes(accept).includes('text/html');
 }
 
-/** Whether a page is wanted more than anything that programs read. */
+/** Whether a page is preferred over every format for programs. */
 export function prefersPage(accept: string | undefined): boolean {
   if (accept === undefined) return false;
   const wanted = acceptedTypes(accept).find((name) => name === 'text/html' || formats.has(name));
   return wanted === 'text/html';
 }
 
-/** The most wanted first. */
+/** Returns the accepted types, the most preferred first. */
 function acceptedTypes(accept: string): string[] {
   return accept
     .slice(0, 1024)

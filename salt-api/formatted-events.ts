@@ -1,5 +1,6 @@
 /**
- * `/ws?format_events`: jobs and minions as they are now, in place of events [salt/netapi/rest_cherrypy/event_processor.py].
+ * `/ws?format_events`: the current state of jobs and minions in place of events
+ * [salt/netapi/rest_cherrypy/event_processor.py].
  */
 import { LRUCache } from 'lru-cache';
 import type { MasterEvent } from '#master';
@@ -7,29 +8,32 @@ import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { encodeTextFrame } from './event-stream.ts';
 import { jsonText } from './json-text.ts';
 
-/** Jobs and minions that one reader is told of; the oldest are forgotten. Salt forgets none. */
+/**
+ * Maximum number of jobs and of minions to store for one reader. The oldest are evicted. Salt
+ * stores all of them.
+ */
 const maxJobs = 100;
 const maxMinions = 10_000;
 
 const jobTag = /^salt\/job\/([^/]+)\/(new|ret\/([^/]+))$/;
 
-/** What stands for a value that there is no room for, as in events. */
+/** Replacement for a value that is too large, as in events. */
 const trimmed = 'VALUE_TRIMMED';
 
-/** What one reader has been told. */
+/** State that one reader has received. */
 export class FormattedEvents {
   readonly #maxBytes: number;
   readonly #jobs: LRUCache<string, Entry>;
   readonly #minions: LRUCache<string, Entry>;
 
-  /** @param maxBytes of the jobs that are told, and of the minions; what is older is forgotten */
+  /** @param maxBytes size of the stored jobs, and of the minions; older ones are evicted */
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
     this.#jobs = createEntries(maxJobs, maxBytes);
     this.#minions = createEntries(maxMinions, maxBytes);
   }
 
-  /** A frame for each of what has changed. */
+  /** Returns a frame for each change. */
   encode(events: readonly MasterEvent[]): Buffer[] {
     let hasNewJobs = false;
     let hasNewMinions = false;
@@ -43,7 +47,10 @@ export class FormattedEvents {
     ];
   }
 
-  /** @returns whether it changed anything */
+  /**
+   * Applies an event of a job.
+   * @returns whether anything changed
+   */
   #takeJob({ tag, data }: MasterEvent): boolean {
     const [, jid, what, minion] = jobTag.exec(tag) ?? [];
     if (jid === undefined) return false;
@@ -66,7 +73,10 @@ export class FormattedEvents {
     return true;
   }
 
-  /** @returns whether it changed anything */
+  /**
+   * Applies an event about minions.
+   * @returns whether anything changed
+   */
   #takeMinions({ tag, data }: MasterEvent): boolean {
     const [, , what, minion] = jobTag.exec(tag) ?? [];
     if (data.fun === 'grains.items' && what === 'new') this.#minions.clear();
@@ -110,13 +120,16 @@ export class FormattedEvents {
   }
 }
 
-/** A job or a minion as it was sent last. */
+/** A job or a minion as last sent. */
 interface Entry {
   readonly value: WireMap;
   readonly bytes: number;
 }
 
-/** @param maxEntries each entry takes at least its share of `maxBytes` */
+/**
+ * Creates a cache of entries.
+ * @param maxEntries each entry counts as at least its share of `maxBytes`
+ */
 function createEntries(maxEntries: number, maxBytes: number): LRUCache<string, Entry> {
   const minBytes = Math.ceil(maxBytes / maxEntries);
   return new LRUCache({

@@ -10,18 +10,18 @@ import { argumentsOf, credentialFields, type Lowstate, omitFields, secondsOf } f
 
 interface FunctionClientDeps {
   readonly user: UserApi;
-  /** Name of whoever asks. */
+  /** Name of the caller. */
   readonly name: string;
-  /** Seconds that a runner has: `rest_timeout`. */
+  /** Time limit for a runner, in seconds: `rest_timeout`. */
   readonly timeout: number;
   readonly bodies: Pick<BodyReader, 'readWords'>;
-  /** For calls that were not begun. */
+  /** Creates a jid for a call that was not started. */
   readonly nextJid: () => string;
 }
 
 const ownFields = ['client', 'fun', 'arg', 'kwarg', 'full_return', ...credentialFields];
 
-/** The runner's value; with `full_return` all of its event. */
+/** Returns the value of a runner, or the whole event if `full_return` is set. */
 export async function runRunner(
   { user, name, timeout, bodies }: FunctionClientDeps,
   low: Lowstate,
@@ -44,7 +44,7 @@ export async function runRunner(
   }
 }
 
-/** `{tag, jid}` of the call that goes on. */
+/** Starts a runner and returns `{tag, jid}` of the call. */
 export async function startRunner(
   { user, bodies }: FunctionClientDeps,
   low: Lowstate,
@@ -53,7 +53,7 @@ export async function startRunner(
   return { tag, jid };
 }
 
-/** Always all of the event: what went wrong is an answer, too. */
+/** Runs a wheel function and returns the whole event, even after an error. */
 export async function runWheel(parts: FunctionClientDeps, low: Lowstate): Promise<WireMap> {
   const call = await toCall(low, parts.bodies);
   try {
@@ -66,7 +66,7 @@ export async function runWheel(parts: FunctionClientDeps, low: Lowstate): Promis
   }
 }
 
-/** `{tag, jid}` of the call that goes on. */
+/** Starts a wheel function and returns `{tag, jid}` of the call. */
 export async function startWheel(
   { user, bodies }: FunctionClientDeps,
   low: Lowstate,
@@ -75,7 +75,10 @@ export async function startWheel(
   return { tag, jid };
 }
 
-/** Keywords stand in `kwarg`, beside the command's own fields, or in `arg` as `name=value`. */
+/**
+ * Reads a call. Keyword arguments are in `kwarg`, among the command's fields, or in `arg` as
+ * `name=value`.
+ */
 async function toCall(
   given: Lowstate,
   bodies: FunctionClientDeps['bodies'],
@@ -95,12 +98,15 @@ function wheelEvent(
   return { tag, data: { ...data, return: value, success } };
 }
 
-/** Positional values, then one map of keywords if there are any. */
+/** Returns the positional values, followed by a map of keyword arguments if there are any. */
 function functionArguments({ arg = [], kwarg = {} }: FunctionCall): WireValue[] {
   return Object.keys(kwarg).length === 0 ? [...arg] : [...arg, { ...kwarg }];
 }
 
-/** Wrong arguments are told as a value. @throws what else it was */
+/**
+ * Converts an error about invalid arguments to a value.
+ * @throws every other error
+ */
 function answerFor(error: unknown): WireValue {
   if (error instanceof MasterError && error.code === 'ERR_ARGS') {
     return `Passed invalid arguments: ${error.message}`;
@@ -112,7 +118,10 @@ function isAboutCall({ code }: MasterError): boolean {
   return code === 'ERR_ARGS' || code === 'ERR_UNKNOWN_FUN' || code === 'ERR_NOT_SERVED';
 }
 
-/** @throws SaltApiError ERR_HTTP_TIMEOUT; the work goes on */
+/**
+ * Waits for a runner up to a time limit.
+ * @throws SaltApiError ERR_HTTP_TIMEOUT; the runner continues
+ */
 async function withTimeout<T>(seconds: number, work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {

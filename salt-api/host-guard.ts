@@ -1,7 +1,7 @@
 /**
- * Who is let in before anything is looked at: by the name that was asked for, and by address. A
- * page of another site can have a name of its own that leads here (DNS rebinding); its browser then
- * asks by that name [THREATS A-15].
+ * Checks a request by host name and client address before anything else. A page of another site can
+ * use a name of its own that resolves to this server (DNS rebinding). Its browser then sends that
+ * name in `Host` [THREATS A-15].
  */
 
 import type { IncomingMessage } from 'node:http';
@@ -11,29 +11,32 @@ import { addressSet } from '#runtime';
 import { SaltApiError } from './errors.ts';
 import type { CompleteOptions } from './options.ts';
 
-/** Whether an address, or the name `localhost`, is this machine and nothing else. */
+/** Whether an address, or the name `localhost`, always means this machine. */
 export function isLoopback(address: string): boolean {
   return /^(?:localhost|127\.[\d.]+|::1|::ffff:127\.[\d.]+)$/i.test(address);
 }
 
-/** The name in a header `Host`, without port, and as names are compared. */
+/** Returns the name in a `Host` header, without the port, in normalised form. */
 function hostNameOf(host: string): string {
   return host.replace(/:\d*$/, '').replace(/\.$/, '').toLowerCase();
 }
 
-/** Whether a header `Host` has an address, or `localhost`. */
+/** Whether a `Host` header contains an address or `localhost`. */
 export function isLocalName(host: string): boolean {
   const name = hostNameOf(host).replace(/^\[(.*)\]$/, '$1');
   return name === 'localhost' || isIP(name) !== 0;
 }
 
-/** The part of a request that is known without reading it. */
+/** Part of a request that is available without reading its body. */
 type RequestOrigin = Pick<IncomingMessage, 'headers' | 'socket'>;
 
-/** @throws SaltApiError ERR_HTTP_ADDRESS, ERR_HTTP_HOST */
+/**
+ * Checks a request.
+ * @throws SaltApiError ERR_HTTP_ADDRESS, ERR_HTTP_HOST
+ */
 export type HostGuard = (comer: RequestOrigin) => void;
 
-/** Before every route, and before WebSocket. */
+/** Returns the check that runs before every route and before WebSocket. */
 export function createHostGuard({
   host,
   hosts,
@@ -43,13 +46,16 @@ export function createHostGuard({
   const isNamed = createHostCheck(host, hosts);
   return ({ headers, socket }) => {
     if (addresses?.has(socket.remoteAddress ?? '') === false) {
-      throw new SaltApiError('ERR_HTTP_ADDRESS', 'an address that is not listed');
+      throw new SaltApiError('ERR_HTTP_ADDRESS', 'client address not listed in authorized_ips');
     }
-    if (!isNamed(headers.host)) throw new SaltApiError('ERR_HTTP_HOST', 'another host was asked');
+    if (!isNamed(headers.host)) throw new SaltApiError('ERR_HTTP_HOST', 'host not listed in hosts');
   };
 }
 
-/** Browsers always say whom they ask; an address is no name that could lead here. */
+/**
+ * Returns the check of the `Host` header. Browsers always send it. An address is safe, because DNS
+ * cannot redirect it.
+ */
 function createHostCheck(
   host: string,
   hosts: readonly string[] | undefined,
@@ -59,7 +65,7 @@ function createHostCheck(
   return (asked) => asked === undefined || isLocalName(asked) || names.has(hostNameOf(asked));
 }
 
-/** Whether a request came over TLS, to this server or to the proxy before it. */
+/** Whether a request arrived over TLS at this server or at the proxy before it. */
 export function isSecure({ protocol }: FastifyRequest): boolean {
   return protocol === 'https';
 }

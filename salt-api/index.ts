@@ -1,4 +1,4 @@
-/** The HTTP API that Salt's clients speak. */
+/** The HTTP API for Salt's clients. */
 
 export { SaltApiError, type SaltApiErrorCode, saltApiErrors } from './errors.ts';
 export {

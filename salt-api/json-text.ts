@@ -1,4 +1,4 @@
-/** Salt's values as JSON, as Python's `json.dumps` writes them: bytes are their text. */
+/** Encodes Salt's values as JSON like Python's `json.dumps`. Bytes become text. */
 import {
   isWireMap,
   WireDateTime,
@@ -8,21 +8,23 @@ import {
 } from '#minion-protocol';
 import { type JsonForm, rawNumber } from '#runtime';
 
-/** The value on one line. */
+/** Returns the value as JSON on one line. */
 export function jsonText(value: WireValue | undefined): string {
-  // In strings, JSON escapes each newline: those in the text only separate items.
+  // JSON escapes newlines in strings, so the remaining ones only separate items.
   const text = JSON.stringify(value ?? null, replaceValue, 1);
   return text.replaceAll(/,\n */g, ', ').replaceAll(/\n */g, '');
 }
 
-/** Replaces values that JSON does not have. Reads the holder, because `Buffer` has a `toJSON`. */
+/**
+ * Replaces values that JSON cannot represent. Reads the holder, because `Buffer` has a `toJSON`.
+ */
 function replaceValue(
   this: Readonly<Record<string, unknown>>,
   key: string,
   item: unknown,
 ): unknown {
   if (typeof item === 'bigint') return rawNumber(item);
-  // Python writes large floats with an exponent: digits alone are an integer.
+  // Python writes large floats with an exponent. Without one, the number would be an integer.
   if (typeof item === 'number' && Number.isInteger(item) && !Number.isSafeInteger(item)) {
     return rawNumber(item.toExponential());
   }
@@ -34,9 +36,9 @@ function replaceValue(
   return value instanceof Map ? Object.fromEntries(membersOf(value)) : item;
 }
 
-/** The same for values that are written in steps. */
+/** JSON form of values that are written in steps. */
 export const saltJson: JsonForm = {
-  write: (value) => jsonText(value as WireValue), // what the form is given
+  write: (value) => jsonText(value as WireValue), // the form receives only such values
   open: (value) => {
     if (typeof value === 'string' || Array.isArray(value)) return value;
     if (value instanceof Uint8Array) return Buffer.from(value).toString('utf8');

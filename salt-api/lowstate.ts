@@ -1,11 +1,11 @@
-/** Commands as bodies hold them: a list of maps, or one map. */
+/** Commands in request bodies: a list of maps, or a single map. */
 
 import { separateKeywords } from '#master';
 import { isKeywordText, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import type { BodyReader } from './body.ts';
 import { SaltApiError } from './errors.ts';
 
-/** A command as it was sent: nothing in it is checked yet. */
+/** A command as received, not yet validated. */
 export type Lowstate = Readonly<WireMap>;
 
 /** Arguments of a function. */
@@ -14,13 +14,16 @@ export interface LowstateArguments {
   readonly kwarg: Readonly<WireMap>;
 }
 
-/** Commands of one request [THREATS A-17]. */
+/** Maximum number of commands in one request [THREATS A-17]. */
 const maxCommands = 64;
 
-/** Whoever a command is of; functions, events and jobs never see them. */
+/** Fields with credentials. Functions, events and jobs never receive them. */
 export const credentialFields: readonly string[] = ['token', 'username', 'password', 'eauth'];
 
-/** @throws SaltApiError ERR_HTTP_BODY */
+/**
+ * Returns the commands of a body.
+ * @throws SaltApiError ERR_HTTP_BODY
+ */
 export function lowstatesOf(value: WireValue | undefined): Lowstate[] {
   if (isWireMap(value) && Object.keys(value).length > 0) return [value];
   if (!Array.isArray(value) || !value.every(isWireMap)) {
@@ -36,9 +39,10 @@ export function lowstatesOf(value: WireValue | undefined): Lowstate[] {
 }
 
 /**
- * Positional arguments and keywords. A text like `name=value` among the positional ones is a
- * keyword, as minions and runners take it: here, because rights look at keywords by their names.
- * @param more keywords from elsewhere
+ * Returns positional and keyword arguments. A positional text like `name=value` is a keyword
+ * argument, as for minions and runners. It is converted here, because rights check keyword
+ * arguments by name.
+ * @param more keyword arguments from other fields
  * @throws SaltApiError ERR_HTTP_FIELDS, ERR_HTTP_BODY, ERR_HTTP_BUSY; MasterError ERR_ARGS
  */
 export async function argumentsOf(
@@ -60,14 +64,17 @@ export async function argumentsOf(
   return separateKeywords(positional, Object.assign(keywords, read, kwarg, more));
 }
 
-/** Everything but some fields. */
+/** Returns a command without some fields. */
 export function omitFields(low: Lowstate, names: readonly string[]): WireMap {
   const rest: WireMap = Object.create(null);
   for (const [name, value] of Object.entries(low)) if (!names.includes(name)) rest[name] = value;
   return rest;
 }
 
-/** Seconds, a number or its text. @throws SaltApiError ERR_HTTP_FIELDS */
+/**
+ * Returns a number of seconds, given as a number or text.
+ * @throws SaltApiError ERR_HTTP_FIELDS
+ */
 export function secondsOf(low: Lowstate, name: string): number | undefined {
   const value = low[name];
   if (value === undefined || value === null || value === '') return undefined;

@@ -17,20 +17,20 @@ import { argumentsOf, type Lowstate, secondsOf } from './lowstate.ts';
 export interface LocalClientDeps {
   readonly user: UserApi;
   readonly bodies: Pick<BodyReader, 'readWords'>;
-  /** Texts for the member `warnings` of the answer. */
+  /** Texts for the member `warnings` of the response. */
   readonly warnings: Set<string>;
 }
 
-/** Warning about a target that the caller's rights limited; it names no minion. */
+/** Warning about a target that the caller's rights limited. It contains no minion id. */
 const narrowedTarget =
-  'the rights of the caller limit the target: the job went only to minions that they name';
+  'the rights of the caller limit the target: the job was sent only to the permitted minions';
 
 type JobReturn = Extract<JobUpdate, { type: 'return' }>;
 
-/** Minions that `local_subset` chooses where nothing is said. */
+/** Default number of minions for `local_subset`. */
 const usualSubset = 3;
 
-/** `{minion: value}`; who did not answer has `false`. */
+/** Returns `{minion: value}`. The value of a minion without a return is `false`. */
 export async function runLocal(
   { user, bodies, warnings }: LocalClientDeps,
   low: Lowstate,
@@ -41,7 +41,7 @@ export async function runLocal(
   return collect(updates, low.full_return === true);
 }
 
-/** The same, on a few minions that have the function. */
+/** Runs a command on a few minions that have the function. */
 export async function runSubset(
   { user, bodies, warnings }: LocalClientDeps,
   low: Lowstate,
@@ -54,7 +54,9 @@ export async function runSubset(
   return collect(updates, low.full_return === true);
 }
 
-/** Exactly `{jid, minions}`; nothing where nobody is meant. */
+/**
+ * Starts a job and returns exactly `{jid, minions}`, or nothing if the target matches no minion.
+ */
 export async function startLocal(
   { user, bodies, warnings }: LocalClientDeps,
   low: Lowstate,
@@ -67,7 +69,7 @@ export async function startLocal(
   return minions.length === 0 ? {} : { jid, minions: [...minions] };
 }
 
-/** A map for each minion, in the order in which they answered. */
+/** Returns a map for each minion, in the order of their returns. */
 export async function runBatch(
   { user, bodies, warnings }: LocalClientDeps,
   low: Lowstate,
@@ -84,7 +86,7 @@ export async function runBatch(
   const returns: WireMap[] = [];
   for await (const update of noteNarrowing(user.jobs.batch(request, signal), warnings)) {
     if (update.type === 'gathered' && update.silent.length > 0) {
-      warnings.add(`not in the batch, because they did not answer: ${update.silent.join(', ')}`);
+      warnings.add(`not in the batch, because they did not respond: ${update.silent.join(', ')}`);
     }
     if (update.type !== 'return') continue;
     returns.push({ [returnerOf(update)]: describeReturn(update, low.full_return === true) });
@@ -122,7 +124,7 @@ function describeReturn(result: JobReturn, isFull: boolean): WireValue {
   return { ret: value, retcode, jid, ...(out === undefined ? {} : { out }) };
 }
 
-/** What is passed on; everything else of a command is not looked at. */
+/** Converts a command to a request. Ignores all other fields of the command. */
 async function toRequest(
   low: Lowstate & LocalForm,
   bodies: LocalClientDeps['bodies'],
@@ -144,7 +146,7 @@ async function toRequest(
   };
 }
 
-/** One function with its arguments; or several, and a list of arguments for each. */
+/** Returns one function with its arguments, or several with a list of arguments for each. */
 async function functionsOf(
   low: Lowstate & LocalForm,
   bodies: LocalClientDeps['bodies'],
@@ -156,7 +158,7 @@ async function functionsOf(
   return { fun, arg: ofEach };
 }
 
-/** The arguments of one of several functions: keywords are its last value. */
+/** Returns the arguments of one of several functions. Keyword arguments are its last value. */
 async function asArguments(
   value: WireValue,
   bodies: LocalClientDeps['bodies'],

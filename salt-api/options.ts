@@ -1,4 +1,4 @@
-/** What the HTTP API may be told. */
+/** Options of the HTTP API. */
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
@@ -12,76 +12,81 @@ import type { StreamLimiter } from './event-stream.ts';
 export interface SaltApiTls {
   readonly certificate: string;
   readonly key: string;
-  /** Certificates between it and a root. Default: none. */
+  /** Intermediate certificates. Default: none. */
   readonly chain?: string;
-  /** Milliseconds between two looks whether the files were renewed. Default 20,000. */
+  /** Interval of checks for renewed files, in milliseconds. Default: 20,000. */
   readonly renewalIntervalMs?: number;
 }
 
-/** Routes that somebody adds to the server, below a path of their own. */
+/** Additional routes below a path of their own. */
 export interface SaltApiPlugin {
-  /** For instance `/bridge/v1`; behind `rootPrefix`. */
+  /** Path prefix, for example `/bridge/v1`, after `rootPrefix`. */
   readonly prefix: string;
   /**
-   * Methods that are called as `/rpc/<name>`, as at the local socket: those of users with the token of
-   * whoever calls, others by who may do everything. Default: none.
+   * Methods that are available as `/rpc/<name>`, as on the local socket. User methods run with the
+   * token of the caller. Others require a caller with all rights. Default: none.
    */
   readonly methods?: () => RpcTable;
   register(app: FastifyInstance, doors: SaltApiPluginContext): void;
 }
 
-/** What the server gives to routes of others. */
+/** Services of the server for additional routes. */
 export interface SaltApiPluginContext {
-  /** The master's token behind the session of a request, or that it shows itself. */
+  /** Returns the master's token of a request: that of its session, or one in its header. */
   readonly tokenOf: (request: FastifyRequest) => string | undefined;
-  /** Fires when the server is closed: streams end. */
+  /** Signal that fires when the server closes. It ends streams. */
   readonly closing: AbortSignal;
-  /** The places for event streams, in all and of one token. */
+  /** Limits of event streams, in total and per token. */
   readonly streams: Pick<StreamLimiter, 'tryEnter'>;
-  /** What waits for the readers of all streams. */
+  /** Buffer for the readers of all streams. */
   readonly sendPool: Pick<SendPool, 'open'>;
   /**
-   * Takes a body of JSON, within the server's limits; `undefined`: there is none.
+   * Reads a JSON body within the server's limits. Returns `undefined` if there is none.
    * @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY
    */
   readonly readJson: (request: FastifyRequest, payload: IncomingMessage) => Promise<unknown>;
 }
 
-/** What a configuration says by names of files, and a program by {@link SaltApiOptions.tls}. */
+/**
+ * Options with file names in a configuration, for which programs use {@link SaltApiOptions.tls}.
+ */
 type TlsNames = 'sslCrt' | 'sslKey' | 'sslChain';
 
-/** What goes by the master's own configuration, wherever somebody logs in. */
+/** Options that the master's configuration sets for all log-ins. */
 type OfMaster = 'apiAcl';
 
-/** What else a program may say. */
+/** Options that a program may set. */
 export interface SaltApiOptions extends Omit<HttpApiOptions, TlsNames | OfMaster> {
-  /** Default: plain HTTP, which `listen` serves on loopback addresses only. */
+  /** Default: plain HTTP, which `listen` only serves on loopback addresses. */
   readonly tls?: SaltApiTls;
-  /** Whether `listen` serves plain HTTP on any address, behind a proxy. Default false. */
+  /** Whether `listen` serves plain HTTP on any address, for use behind a proxy. Default: false. */
   readonly disableSsl?: boolean;
-  /** Names of clients that are served. Default: all. */
+  /** Names of the clients to serve. Default: all. */
   readonly clients?: readonly string[];
-  /** Seconds that runners have. Default 300. */
+  /** Time limit for runners, in seconds. Default: 300. */
   readonly runnerTimeoutSeconds?: number;
-  /** Milliseconds that a request may take to arrive, and its answer to be read any further. Default 30,000. */
+  /**
+   * Time limit for receiving a request, and for a stalled reader of a response, in milliseconds.
+   * Default: 30,000.
+   */
   readonly requestTimeoutMs?: number;
-  /** Names of what users log in by, for the status page's form. Default: they type it. */
+  /** Names of eauths for the log-in form of the status page. Default: users type the name. */
   readonly eauths?: readonly string[];
-  /** `max_event_size` of the master: bytes of the largest event. Default 1 MiB, as Salt's. */
+  /** `max_event_size` of the master, in bytes. Default: 1 MiB, as in Salt. */
   readonly maxEventSize?: number;
   /**
-   * What the master gives the extension that makes this server. With it, the members of a cluster
-   * share the sessions of their servers, and methods of extensions that are left out are unknown.
-   * Default: sessions are this server's own.
+   * Host of the extension that creates this server. If it is set, the members of a cluster share
+   * sessions, and methods of extensions that are not loaded are unknown. Default: this server has
+   * its own sessions.
    */
   readonly extensionHost?: Pick<ExtensionHost, 'find' | 'now' | 'shared'>;
-  /** Routes beside Salt's own, such as those of a bridge. Default: none. */
+  /** Routes in addition to Salt's, for example those of a bridge. Default: none. */
   readonly plugins?: readonly SaltApiPlugin[];
-  /** Default: says nothing. */
+  /** Logger. Default: no logging. */
   readonly logger?: Logger;
 }
 
-/** Those whose absence is a value. */
+/** Options whose absence has a meaning. */
 type WithoutDefault =
   | 'tls'
   | 'hosts'
@@ -95,7 +100,7 @@ type WithoutDefault =
   | 'connections'
   | 'connectionsPerAddress';
 
-/** Every option with a value, but for those. */
+/** Options with all defaults filled in, except those without a default. */
 export type CompleteOptions = Required<Omit<SaltApiOptions, WithoutDefault>> &
   Pick<SaltApiOptions, WithoutDefault>;
 
@@ -130,7 +135,10 @@ const defaults: Omit<CompleteOptions, WithoutDefault> = {
   plugins: [],
 };
 
-/** @param configured - of the master's configuration: what `options` leaves out */
+/**
+ * Fills in defaults.
+ * @param configured - options of the master's configuration, for those that `options` omits
+ */
 export function completeOptions(
   options: SaltApiOptions,
   configured: SaltApiOptions = {},
@@ -140,9 +148,9 @@ export function completeOptions(
 }
 
 /**
- * The options of a master's configuration (`saltbridge: api:`, else `rest_cherrypy:`);
- * `undefined`: it asks for no HTTP API.
- * @throws SaltApiError ERR_HTTP_LISTEN for one without TLS that does not say so
+ * Returns the options from a master's configuration (`saltbridge: api:`, otherwise
+ * `rest_cherrypy:`), or `undefined` if it does not enable the HTTP API.
+ * @throws SaltApiError ERR_HTTP_LISTEN if it has no TLS and does not confirm that
  */
 export function saltApiOptions(
   config: Pick<

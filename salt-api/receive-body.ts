@@ -1,4 +1,4 @@
-/** The bytes of bodies: how many are taken from whom [THREATS A-17]. */
+/** Receives request bodies within limits for each sender [THREATS A-17]. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { AuthenticationError } from '#master';
@@ -7,13 +7,17 @@ import { type ApiContext, tokenFinder } from './context.ts';
 import { SaltApiError } from './errors.ts';
 import { bearerOf, sessionTokenOf } from './session-token.ts';
 
-/** Takes the body of a request. @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY */
+/**
+ * Receives the body of a request.
+ * @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY
+ */
 export type ReceiveBody = (request: FastifyRequest, payload: IncomingMessage) => Promise<BodyBytes>;
 
 /**
- * Takes bodies as bytes. Whoever shows no token has `maxUnauthenticatedBodySize` for one, and with
- * all others of the same address a budget until the answer is sent.
- * @returns the same, for parsers of plugins
+ * Adds a parser that receives bodies as bytes. For a request without a token, the limit is
+ * `maxUnauthenticatedBodySize`, and all such requests of an address share a budget until they are
+ * answered.
+ * @returns the same function, for parsers of plugins
  */
 export function addBodyReception(app: FastifyInstance, context: ApiContext): ReceiveBody {
   const responses = new WeakMap<IncomingMessage, ServerResponse>();
@@ -40,7 +44,7 @@ async function receive(
   let limit = openLimit;
   const admit = async (bytes: number): Promise<void> => {
     if (bytes <= limit) return;
-    // A larger one is worth a look at who sends it.
+    // Only for a larger body is the sender identified.
     if (limit === bodyLimit || !(await isCaller(context, request))) throw tooLarge(limit);
     limit = bodyLimit;
     if (bytes > limit) throw tooLarge(limit);
@@ -58,7 +62,7 @@ async function receive(
   return chunks;
 }
 
-/** Counts bytes for the address until the request is answered, or the connection has ended. */
+/** Counts bytes for the address until the request is answered or the connection ends. */
 function holderOf(
   { anonymousBodyBudget: openBodies, connections }: ApiContext,
   { raw }: FastifyRequest,
@@ -91,7 +95,10 @@ async function isCaller(context: ApiContext, request: FastifyRequest): Promise<b
 }
 
 function tooMany(): SaltApiError {
-  return new SaltApiError('ERR_HTTP_BUSY', 'too many bytes of this address wait to be read');
+  return new SaltApiError(
+    'ERR_HTTP_BUSY',
+    'too many bytes from this address wait to be parsed: retry later',
+  );
 }
 
 function tooLarge(limit: number): SaltApiError {

@@ -1,4 +1,4 @@
-/** Salt's HTTP API over a master: by itself, or in the HTTP server of a service. */
+/** Salt's HTTP API of a master: with its own server, or in the HTTP server of a service. */
 import { setMaxListeners } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -30,39 +30,44 @@ import { acceptWebsocket } from './websocket.ts';
 
 /** The HTTP API of one master. */
 export interface SaltApi {
-  /** Answers a request of a server of yours, which has its own limits on time and heads. */
+  /**
+   * Handles a request of the caller's own server, which enforces its own limits on time and heads.
+   */
   handle(request: IncomingMessage, response: ServerResponse): void;
-  /** Takes over a connection of such a server that asks for WebSocket. */
+  /** Handles a connection of such a server that requests WebSocket. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Uint8Array): void;
   /**
-   * Listens by itself. @returns where
+   * Listens with its own server.
+   * @returns the address
    * @throws SaltApiError ERR_HTTP_LISTEN
    */
   listen(): Promise<AddressInfo>;
   /**
-   * Looks now whether the files of `tls` were renewed; it does so by itself as well, within a minute.
-   * @returns the certificates that are in force anew
-   * @throws the system's or OpenSSL's error: the former ones stay in force
+   * Checks immediately whether the files of `tls` were renewed. Without this call it notices within
+   * a minute.
+   * @returns the certificates that were replaced
+   * @throws the system's or OpenSSL's error; the previous certificates remain in use
    */
   renewCertificate(): Promise<readonly string[]>;
-  /** Ends streams, lets requests that are under way finish (5 s at most), and closes. */
+  /** Ends streams, lets requests in progress finish (up to 5 s), and closes. */
   close(): Promise<void>;
 }
 
-/** Milliseconds between two writes to the same event stream. */
+/** Interval of writes to an event stream, in milliseconds. */
 const flushIntervalMs = 25;
 
-/** Bytes of bodies whose senders are not known. */
+/** Maximum bytes of bodies from unidentified senders. */
 const openBodyBytes = { perOwner: 8_388_608, total: 67_108_864 };
 
-/** Milliseconds that requests have to finish when it is closed. */
+/** Time for requests in progress to finish on close, in milliseconds. */
 const graceMs = 5000;
 
 /**
- * Makes it. The master must be running when requests come; it is not closed with it.
- * @param options - over those of the master's configuration (`saltbridge: api:` or
- * `rest_cherrypy:`), where it is a master of this process
- * @throws SaltApiError ERR_HTTP_LISTEN where a file that an option names cannot be read
+ * Creates the HTTP API. The master must be running when requests arrive. Closing the API does not
+ * close the master.
+ * @param options - override those of the master's configuration (`saltbridge: api:` or
+ *   `rest_cherrypy:`), if the master runs in this process
+ * @throws SaltApiError ERR_HTTP_LISTEN if a file that an option names cannot be read
  */
 export async function createSaltApi(
   master: ServedMaster,
@@ -72,7 +77,7 @@ export async function createSaltApi(
   const configured = config === undefined ? undefined : saltApiOptions(config);
   const complete = completeOptions(options, configured);
   const closing = new AbortController();
-  // Every request that is under way listens to it.
+  // Every request in progress adds a listener to this signal.
   setMaxListeners(0, closing.signal);
   const wanted = complete.clients;
   const bodies = new BodyReader(complete.maxRequestBodyValues);
@@ -104,7 +109,7 @@ export async function createSaltApi(
   const upgrade: SaltApi['upgrade'] = (request, socket, head) => {
     sockets.add(socket);
     socket.once('close', () => sockets.delete(socket));
-    // It answers, or ends the connection, whatever happens.
+    // The call always answers or ends the connection.
     acceptWebsocket(context, request, socket, head).catch(() => socket.destroy());
   };
   app.server.on('upgrade', upgrade);
@@ -133,7 +138,7 @@ export async function createSaltApi(
   };
 }
 
-/** In a cluster all members know them, where somebody gives the server what they share. */
+/** Opens the sessions. In a cluster all members share them, if an extension host is set. */
 async function openSessions({
   sessionIdleSeconds,
   extensionHost,
@@ -149,7 +154,7 @@ async function openSessions({
 
 function connectionLimits(options: CompleteOptions): HttpConnectionLimits {
   const { handshakesPerSecond, requestTimeoutMs, maxRequestBodySize } = options;
-  // A body that is permitted can be read, in parts that cost something, too.
+  // A body of the permitted size must fit, including the overhead of its parts.
   const bodyBytesPerAddress = Math.max(options.bodyBytesPerAddress, maxRequestBodySize * 1.25);
   return {
     ...connectionsOf(options, descriptorLimit()),

@@ -1,4 +1,6 @@
-/** The HTTP server: fastify with the routes, their limits, and what every answer has. */
+/**
+ * The HTTP server: fastify with the routes, their limits, and the common parts of all responses.
+ */
 
 import { createServer as createHttpServer } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
@@ -28,7 +30,7 @@ import { leaveValidationToHandlers } from './routes/route.ts';
 import { addRpcRoutes } from './routes/rpc.ts';
 import { addAppPage, addFileSending, addStaticRoutes } from './routes/static.ts';
 
-/** Permits pages of listed origins, compared exactly, to read answers [THREATS A-15]. */
+/** Permits pages of listed origins, compared exactly, to read responses [THREATS A-15]. */
 async function addCors(app: FastifyInstance, origins: readonly string[]): Promise<void> {
   if (origins.length === 0) return;
   await app.register(cors, {
@@ -48,13 +50,16 @@ function isPreflight({ method, headers }: FastifyRequest): boolean {
   return method === 'OPTIONS' && headers['access-control-request-method'] !== undefined;
 }
 
-/** Bytes of the head of a request [THREATS A-16]. */
+/** Maximum size of the head of a request, in bytes [THREATS A-16]. */
 const maxHeaderSize = 16_384;
 
-/** Milliseconds that a connection may be silent between two requests. */
+/** Idle time of a connection between two requests, in milliseconds. */
 const keepAliveTimeout = 72_000;
 
-/** A server that listens nowhere yet. @param tls - `undefined`: plain HTTP */
+/**
+ * Creates a server that does not listen yet.
+ * @param tls - `undefined`: plain HTTP
+ */
 export async function createServer(
   context: ApiContext,
   tls: TlsContents | undefined,
@@ -70,7 +75,7 @@ export async function createServer(
   await addAppPage(app, context);
   app.setErrorHandler((error, request, reply) => sendError(error, request, reply, context.log));
   app.setNotFoundHandler((request, reply) =>
-    sendError(new SaltApiError('ERR_HTTP_UNKNOWN', 'no such path'), request, reply, context.log),
+    sendError(new SaltApiError('ERR_HTTP_UNKNOWN', 'path not found'), request, reply, context.log),
   );
   await collectSchemas(app, { title: 'saltbridge', version });
   const routes: FastifyPluginAsync = async (scope) => {
@@ -98,7 +103,7 @@ async function addRoutes(app: FastifyInstance, context: ApiContext): Promise<voi
   await addStaticRoutes(app, context);
 }
 
-/** Each in a scope of its own: its parsers and its errors are not Salt's. */
+/** Adds plugins, each in its own scope with its own parsers and errors. */
 async function addPlugins(
   app: FastifyInstance,
   context: ApiContext,
@@ -125,7 +130,7 @@ function createApp(
     maxHeaderSize,
     requestTimeout,
     headersTimeout: Math.min(requestTimeout, 20_000),
-    // How often Node looks for those that are late.
+    // Interval at which Node.js checks for late requests.
     connectionsCheckingInterval: Math.min(requestTimeout, 5000),
     keepAliveTimeout,
   };
@@ -141,10 +146,10 @@ function createApp(
   });
 }
 
-/** What a request begins nothing by, and what is counted by its method. */
+/** Routes that start no work, and routes that are counted by method. */
 const ungatedRoutes: ReadonlySet<string> = new Set(['/login', '/logout']);
 
-/** While the master is drained, requests that would begin something are refused. */
+/** Rejects requests that would start work while the master is draining. */
 function addCallGate(app: FastifyInstance, { master, options }: ApiContext): void {
   app.addHook('preHandler', (request, reply, done) => {
     const { method, routeOptions } = request;
@@ -164,7 +169,10 @@ function addCallGate(app: FastifyInstance, { master, options }: ApiContext): voi
   });
 }
 
-/** Before the body of a request is read, before it is worked on, and before it is answered. */
+/**
+ * Enforces limits before the body of a request is read, before it is handled, and before it is
+ * answered.
+ */
 function addBounds(app: FastifyInstance, { connections, options }: ApiContext): void {
   app.addHook('preParsing', (request, reply, body, done) => {
     try {
@@ -195,15 +203,15 @@ async function addCommonHeaders(
   });
   await addCors(app, options.corsOrigin);
   app.addHook('onRequest', async (request, reply) => {
-    // The origin is not listed. The browser permits nothing after this answer.
+    // The origin is not listed. After this response the browser permits nothing.
     if (isPreflight(request)) return reply.code(200).send('');
     const { 'content-encoding': encoding = 'identity' } = request.headers;
-    // What is compressed says nothing of its size.
+    // The size of a compressed body is unknown.
     if (encoding !== 'identity') throw new SaltApiError('ERR_HTTP_FORMAT', 'a compressed body');
     return undefined;
   });
   app.addHook('onResponse', async (request, reply) => {
-    // Without the query: tokens may stand there.
+    // Omits the query, which may contain tokens.
     const [path] = request.url.split('?');
     const { method, ip: remote } = request;
     const durationMs = Math.round(reply.elapsedTime);

@@ -4,19 +4,25 @@ import type { IncomingHttpHeaders } from 'node:http';
 
 const cookieName = 'session_id';
 
-/** The session token of a request: the header's, and only without one the cookie's. */
+/**
+ * Returns the session token of a request: from the header, or from the cookie if there is no
+ * header.
+ */
 export function sessionTokenOf(headers: IncomingHttpHeaders): string | undefined {
   const header = headers['x-auth-token'];
   if (typeof header === 'string' && header !== '') return header;
   return isCrossSite(headers) ? undefined : cookieOf(headers.cookie);
 }
 
-/** One of the master's own tokens, in the header that programs use. */
+/** Returns one of the master's own tokens from the header that programs use. */
 export function bearerOf({ authorization }: IncomingHttpHeaders): string | undefined {
   return /^Bearer ([0-9a-f]{64})$/i.exec(authorization ?? '')?.[1];
 }
 
-/** @param maxAge seconds; 0 takes the cookie away */
+/**
+ * Returns the cookie of a session.
+ * @param maxAge lifetime in seconds; 0 deletes the cookie
+ */
 export function sessionCookie(token: string, maxAge: number, isSecure: boolean): string {
   const expires = new Date(Date.now() + (maxAge === 0 ? -86_400_000 : maxAge * 1000)).toUTCString();
   const life = maxAge === 0 ? '' : `; Max-Age=${maxAge}`;
@@ -25,8 +31,9 @@ export function sessionCookie(token: string, maxAge: number, isSecure: boolean):
 }
 
 /**
- * Browsers say where a request comes from; a page of another site gets nothing by a cookie. What
- * says nothing is no browser, or an old one, which `SameSite` stops.
+ * Whether a browser reports that a page of another site sent the request. Such requests must not
+ * use the cookie. Clients that report nothing are programs, or old browsers, which `SameSite`
+ * covers.
  */
 export function isCrossSite({
   origin,

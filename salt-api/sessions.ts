@@ -1,55 +1,65 @@
-/** Log-ins of the HTTP API: a random token each, of which only the digest is kept [THREATS A-03]. */
+/**
+ * Sessions of the HTTP API. Each has a random token, of which only the digest is stored [THREATS
+ * A-03].
+ */
 
 import { createHash, randomBytes } from 'node:crypto';
 import { createBoundedMap } from '#runtime';
 
-/** Somebody's log-in. */
+/** A user's session. */
 export interface Session {
-  /** Salt's token behind it, for the master. */
+  /** Salt's token of the session, for the master. */
   readonly token: string;
 }
 
-/** Sessions that have not ended. */
+/** Open sessions. */
 export interface Sessions {
   /**
-   * @param token Salt's token behind it
-   * @returns the session's own, told this once
-   * @throws StoreError where it is to be kept, and cannot be
+   * Opens a session.
+   * @param token Salt's token
+   * @returns the token of the session, which cannot be read again
+   * @throws StoreError if it should be stored and cannot be
    */
   open(token: string): Promise<string>;
-  /** The session of a token; anything may be asked about. */
+  /** Returns the session of a token. Accepts any text. */
   find(secret: string): Session | undefined;
-  /** The same of one that is not known yet, perhaps: waits for it a moment where it may come. */
+  /**
+   * Returns the session of a token. If it may have been opened elsewhere just now, waits for it
+   * briefly.
+   */
   expect(secret: string): Promise<Session | undefined>;
-  /** Ends one at once and for good. @throws StoreError where others may know it still */
+  /**
+   * Ends a session permanently.
+   * @throws StoreError if other members may still accept it
+   */
   close(secret: string): Promise<void>;
-  /** How many there are, with those that nobody has looked for since they ended. */
+  /** Number of sessions, including those that expired and were not looked up since. */
   readonly size: number;
-  /** Nobody asks any more. */
+  /** Stops the sessions. No further call follows. */
   stop(): Promise<void>;
 }
 
-/** Sessions at a time; the one that was not used for the longest time goes first. */
+/** Maximum number of sessions. The least recently used one is evicted first. */
 export const maxSessions = 50_000;
 
-/** @returns what whoever opens a session is told, once */
+/** Returns a new session token. */
 export function createSessionToken(): string {
   return randomBytes(32).toString('hex');
 }
 
 const tokenForm = /^[0-9a-f]{64}$/;
 
-/** Whether a text can be the token of a session. */
+/** Whether a text has the form of a session token. */
 export function hasTokenForm(text: string): boolean {
   return tokenForm.test(text);
 }
 
-/** What is kept of a session's token. */
+/** Returns the digest under which a session is stored. */
 export function digestOf(secret: string): string {
   return createHash('sha256').update(secret).digest('hex');
 }
 
-/** Looks for the session of a token, by its digest; anything may be asked about. */
+/** Returns the session of a token by its digest. Accepts any text. */
 export function lookUp<Held>(
   sessions: { get(hash: string): Held | undefined },
   secret: string,
@@ -66,13 +76,13 @@ interface StoredSession {
 }
 
 export interface MemorySessionsOptions {
-  /** Milliseconds without use after which a session ends. */
+  /** Idle time after which a session expires, in milliseconds. */
   readonly idleMs: number;
-  /** Milliseconds of a clock that only goes forward. */
+  /** Returns milliseconds of a monotonic clock. */
   readonly now: () => number;
 }
 
-/** The sessions of one server. They end with it: whoever uses one logs in again. */
+/** Sessions of one server. They end with it, and users must log in again. */
 export class MemorySessions implements Sessions {
   readonly #options: MemorySessionsOptions;
   readonly #held = createBoundedMap<string, StoredSession>(maxSessions);

@@ -1,7 +1,6 @@
 /**
- * Log-ins of the HTTP API that all members of a cluster know. A session is a row of the store: the
- * digest of its token, and the master's token behind it, sealed. Members have all of them in memory,
- * and look there.
+ * Sessions of the HTTP API that all members of a cluster share. A session is a row of the store:
+ * the digest of its token, and the sealed master's token. Each member holds all of them in memory.
  */
 
 import { EventEmitter, once } from 'node:events';
@@ -18,26 +17,28 @@ import {
 } from './sessions.ts';
 
 interface HeldSession {
-  /** The master's token, as the row has it. */
+  /** The master's token as stored in the row. */
   readonly sealed: Uint8Array;
-  /** Once somebody has used it here. */
+  /** Set when the session is first used at this member. */
   session: Session | undefined;
-  /** Of the row. */
+  /** Revision of the row. */
   revision: number;
-  /** When it ends if nobody uses it: milliseconds since 1970, and of the clock that only goes forward. */
+  /**
+   * Expiry time if the session is not used, in milliseconds since 1970 and of the monotonic clock.
+   */
   endsAt: number;
   endsBy: number;
-  /** When the row was last written, milliseconds since 1970. */
+  /** Time of the last write of the row, in milliseconds since 1970. */
   writtenAt: number;
 }
 
 export interface SharedSessionsOptions extends Pick<ExtensionHost, 'now'> {
   readonly shared: Pick<SharedArea, 'follow' | 'seal' | 'unseal' | 'write'>;
-  /** Milliseconds of a clock that only goes forward. */
+  /** Returns milliseconds of a monotonic clock. */
   readonly monotonic: () => number;
-  /** Milliseconds without use, at any member, after which a session ends. */
+  /** Idle time at all members after which a session expires, in milliseconds. */
   readonly idleMs: number;
-  /** Sessions at a time. */
+  /** Maximum number of sessions. */
   readonly capacity: number;
 }
 
@@ -47,7 +48,7 @@ const prefix = 'sessions';
 const sessionRow = defineRow({
   name: 'HTTP session',
   schema: Type.Object({
-    /** The token of the master behind it. */
+    /** The master's token of the session. */
     token: Type.String(),
   }),
   unversioned: (bytes) => ({ token: Buffer.from(bytes).toString() }),
@@ -55,28 +56,31 @@ const sessionRow = defineRow({
 
 const keyOf = (hash: string): readonly string[] => [prefix, hash];
 
-/** A session that is used is written this often in its idle time, and at least so often. */
+/** Minimum number of writes of a used session within its idle time. */
 const writesPerIdleTime = 4;
 const maxWriteIntervalMs = 900_000;
 
-/** Sessions that go when one is opened: more than one, where several members open one at once. */
+/**
+ * Maximum number of sessions to evict when one is opened. It exceeds one, because several members
+ * may open sessions at the same time.
+ */
 const maxSurplus = 16;
 
-/** Writes at a time. */
+/** Maximum number of concurrent writes. */
 const writesAtOnce = 128;
 
-/** How long a session is waited for that another member may have opened just now. */
+/** Time to wait for a session that another member may have opened just now, in milliseconds. */
 const expectedForMs = 250;
-/** Requests that wait so at a time. */
+/** Maximum number of requests that wait for such a session. */
 const maxExpecting = 256;
 
-/** The sessions of a cluster, as this member knows them. */
+/** Sessions of a cluster, as known to this member. */
 export class SharedSessions implements Sessions {
   readonly #options: SharedSessionsOptions;
   readonly #writeIntervalMs: number;
-  /** The one that was used last is last. */
+  /** Sessions in the order of use, the most recent last. */
   readonly #held = new Map<string, HeldSession>();
-  /** Used here since their rows were written. */
+  /** Sessions that were used here since their rows were written. */
   readonly #unwritten = new Set<string>();
   readonly #timer: NodeJS.Timeout;
   /** Emits the digest of each session that becomes known. */
@@ -103,9 +107,9 @@ export class SharedSessions implements Sessions {
     const key = keyOf(digestOf(secret));
     const surplus = this.#surplus();
     const removal = surplus.map((hash) => ({ op: 'delete', key: keyOf(hash) }) as const);
-    // It is noted before this resolves.
+    // The change is applied before this resolves.
     await shared.write([{ op: 'put', key, value, expiresAt: now() + idleMs }, ...removal]);
-    // Nobody is told of the end of a row that had expired already.
+    // No change is reported for a row that had already expired.
     for (const hash of surplus) this.#forget(hash);
     return secret;
   }
@@ -132,7 +136,7 @@ export class SharedSessions implements Sessions {
     try {
       await once(this.#opened, digestOf(secret), { signal: AbortSignal.timeout(expectedForMs) });
     } catch {
-      // It did not come.
+      // The session did not arrive.
     } finally {
       this.#expecting -= 1;
     }
@@ -149,7 +153,7 @@ export class SharedSessions implements Sessions {
     await this.#options.shared.write([{ op: 'delete', key: keyOf(hash) }]);
   }
 
-  /** The other members go on with the sessions. */
+  /** Stops this member. The other members continue to use the sessions. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     await this.#writeUses(() => true);
@@ -160,7 +164,7 @@ export class SharedSessions implements Sessions {
     this.#unwritten.delete(hash);
   }
 
-  /** A row of the store, or what any member makes of one. */
+  /** Applies a change of a row, made by any member. */
   #note(change: StateChange): void {
     const hash = (change.type === 'put' ? change.entry : change).key.at(-1) ?? '';
     if (change.type === 'delete') {
@@ -176,7 +180,7 @@ export class SharedSessions implements Sessions {
       sealed: before?.sealed ?? new Uint8Array(value),
       session: before?.session,
       revision,
-      // What was used here since then is not in the row.
+      // Later use at this member is not in the row.
       endsAt: Math.max(expiresAt, before?.endsAt ?? 0),
       endsBy: Math.max(monotonic() + left, before?.endsBy ?? 0),
       writtenAt: expiresAt - idleMs,
@@ -185,14 +189,14 @@ export class SharedSessions implements Sessions {
     if (before === undefined) this.#opened.emit(hash);
   }
 
-  /** Rows come in the order of their keys. */
+  /** Sorts the sessions by use. Rows arrive in the order of their keys. */
   #sort(): void {
     const all = [...this.#held].sort(([, one], [, other]) => one.endsAt - other.endsAt);
     this.#held.clear();
     for (const [hash, held] of all) this.#held.set(hash, held);
   }
 
-  /** Rows that expire are no change that is noted. */
+  /** Removes expired sessions. The store reports no change for rows that expire. */
   #tick(): void {
     for (const [hash, held] of this.#held) if (this.#isOver(held)) this.#forget(hash);
     void this.#writeUses((held) => this.#isDue(held));
@@ -203,7 +207,7 @@ export class SharedSessions implements Sessions {
     return now() >= endsAt || monotonic() >= endsBy;
   }
 
-  /** Those that go when one more is opened. */
+  /** Returns the sessions to evict before a new one is opened. */
   #surplus(): readonly string[] {
     const count = Math.min(this.#held.size + 1 - this.#options.capacity, maxSurplus);
     const surplus: string[] = [];
@@ -214,7 +218,7 @@ export class SharedSessions implements Sessions {
     return surplus;
   }
 
-  /** Whether it may be written that a session is used. */
+  /** Whether the use of a session should be written now. */
   #isDue({ writtenAt }: HeldSession): boolean {
     return this.#options.now() - writtenAt >= this.#writeIntervalMs;
   }
@@ -230,18 +234,18 @@ export class SharedSessions implements Sessions {
     }
   }
 
-  /** Lets the other members know that a session is used; never fails. */
+  /** Writes the use of a session for the other members. Never fails. */
   async #writeUse(hash: string, held: HeldSession): Promise<void> {
     const { shared, now } = this.#options;
     const { session, sealed, endsAt: expiresAt, revision: ifRevision } = held;
     const value = session === undefined ? sealed : shared.seal(sessionRow.encode(session));
     held.writtenAt = now();
-    // What has ended at another member does not come back.
+    // The condition prevents that a session which another member has ended is restored.
     const put: StateOperation = { op: 'put', key: keyOf(hash), value, expiresAt, ifRevision };
     try {
       await shared.write([put]);
     } catch {
-      // It is used all the same, and written with a later use, or by the timer.
+      // The session remains usable here. A later use, or the timer, writes it again.
     }
   }
 }

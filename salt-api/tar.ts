@@ -1,11 +1,14 @@
-/** A tar archive in memory: a header of 512 bytes and the content of each file [POSIX ustar]. */
+/**
+ * Creates a tar archive in memory: a header of 512 bytes and the content of each file [POSIX
+ * ustar].
+ */
 
 /** A file of an archive. */
 export interface TarMember {
-  /** At most 100 characters of ASCII. */
+  /** Name of at most 100 ASCII characters. */
   readonly name: string;
   readonly content: Uint8Array;
-  /** Rights, for instance `0o400`. */
+  /** Permissions, for example `0o400`. */
   readonly mode: number;
 }
 

@@ -19,13 +19,13 @@ import { type EventFormat, writeEvents } from './event-stream.ts';
 import { FormattedEvents } from './formatted-events.ts';
 import { sessionTokenOf } from './session-token.ts';
 
-/** Clients say one short text. */
+/** Maximum size of a client message, in bytes. Clients only send one short text. */
 const maxMessageBytes = 4096;
 
-/** Messages and PINGs of one client: whoever sends more is disconnected. */
+/** Rate limit for messages and PINGs of one client. A client that exceeds it is disconnected. */
 const messageRate = { perSecond: 10, burst: 100 };
 
-/** Bytes that wait for a client that is not read any further. */
+/** Bytes to buffer for a client before reading from it pauses. */
 const maxUnreadBytes = 65_536;
 
 /** Status of RFC 6455: policy violation. */
@@ -34,7 +34,7 @@ const closePolicy = 1008;
 const ready = 'websocket client ready';
 const received = 'server received message';
 
-/** Takes over a connection that asks to become one of WebSocket. */
+/** Accepts a connection that requests WebSocket. */
 export async function acceptWebsocket(
   context: ApiContext,
   request: IncomingMessage,
@@ -52,12 +52,12 @@ export async function acceptWebsocket(
   } catch (error) {
     const status = error instanceof SaltApiError ? error.status : 401;
     const text = `HTTP/1.1 ${status} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`;
-    // No deadline of the server's holds any more for whoever leaves it open.
+    // Ensures that the connection closes, because the server's time limits no longer apply to it.
     socket.end(text, () => socket.destroy());
   }
 }
 
-/** The token in the path, or where those of other requests stand. */
+/** Returns the token in the path, or in the usual places. */
 function tokenOf(
   { options }: ApiContext,
   { url = '', headers }: IncomingMessage,
@@ -68,12 +68,12 @@ function tokenOf(
     : '';
   const [, token] = /^\/ws(?:\/([^/]*))?\/?$/.exec(own) ?? [];
   if (own === '' || !/^\/ws(?:\/|$)/.test(own)) {
-    throw new SaltApiError('ERR_HTTP_UNKNOWN', 'no such path');
+    throw new SaltApiError('ERR_HTTP_UNKNOWN', 'path not found');
   }
   return token === undefined || token === '' ? sessionTokenOf(headers) : token;
 }
 
-/** One reader. Nothing is told before it says that it is ready. */
+/** Stream of one reader. It sends nothing before the client reports that it is ready. */
 class WebsocketStream {
   readonly #context: ApiContext;
   readonly #caller: Caller;
@@ -101,7 +101,7 @@ class WebsocketStream {
   }
 
   #take(chunk: Uint8Array): void {
-    // What still comes is not worth being taken apart.
+    // Data after the end is not parsed.
     if (this.#isOver) return;
     for (const event of this.#decoder.push(chunk)) {
       if (isAnswered(event) && !this.#messages.tryTake('')) {
@@ -117,7 +117,7 @@ class WebsocketStream {
     this.#holdBack().catch(() => this.#queue.destroy());
   }
 
-  /** Reads nothing more while the client does not read. */
+  /** Pauses reading while the client does not read. */
   async #holdBack(): Promise<void> {
     if (this.#queue.waitingBytes <= maxUnreadBytes) return;
     this.#socket.pause();
@@ -148,7 +148,7 @@ class WebsocketStream {
     const { headers, query } = this.#request;
     const asked = eventsRequest(query, headers);
     const events = await this.#caller.user.events.subscribeBatches(asked, end);
-    // Who reads this misses nothing from here on.
+    // From here on, the client misses no event.
     this.#confirm();
     const form = { encode: this.#encoder(), keepAlive: frame(OPCODE_PING, Buffer.alloc(0)) };
     const { flushTimer: pace, log } = this.#context;
@@ -162,7 +162,7 @@ class WebsocketStream {
       const formatted = new FormattedEvents(this.#context.options.maxEventSize);
       return (events) => formatted.encode(events);
     }
-    // Who knows of ids asks for them: others read nothing but what Salt tells.
+    // Only clients that ask for ids receive them. Others get exactly Salt's format.
     const hasId = query.has('last_event_id');
     return (events) => eventTexts.frames(events, hasId);
   }
@@ -190,7 +190,7 @@ function frame(opcode: number, payload: Uint8Array): Uint8Array {
   return Buffer.concat(encodeWebsocketFrame(opcode, payload));
 }
 
-/** The head of the request as it came, for the decoder that answers it. */
+/** Returns the head of the request in its original form, for the decoder that answers it. */
 function headOf({
   method = 'GET',
   url = '/',

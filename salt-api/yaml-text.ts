@@ -1,7 +1,7 @@
 import { stringify } from 'yaml';
 import { parseJson } from '#runtime';
 
-/** YAML by way of JSON: what one says, the other says. */
+/** Converts JSON to YAML with the same content. */
 export function yamlText(json: string): string {
   return stringify(parseJson(json), {
     version: '1.1',

@@ -1,4 +1,4 @@
-/** The thread that writes YAML which is too long for the main one: one answer at a time. */
+/** Thread that writes YAML which is too long for the main thread, one response at a time. */
 import { parentPort } from 'node:worker_threads';
 import { yamlText } from './yaml-text.ts';
 

@@ -1,4 +1,4 @@
-/** All that is wrong with a configuration directory, as `saltbridge master` would find it. */
+/** Checks a configuration directory for every mistake that `saltbridge master` would find. */
 
 import path from 'node:path';
 import {
@@ -25,20 +25,23 @@ import {
 } from './named-files.ts';
 import { findUnservedFunctions } from './named-functions.ts';
 
-/** A configuration directory that was looked at; of one with tenants, those of the tenants too. */
+/** Result of checking a configuration directory, including those of its tenants. */
 export interface ConfigCheck {
   readonly directory: string;
   /** Every file that was read. */
   readonly files: readonly string[];
-  /** What keeps the master from starting. */
+  /** Mistakes that prevent the start of the master. */
   readonly problems: readonly ConfigError[];
-  /** What has no effect, or another one than in Salt. */
+  /** Settings that have no effect, or a different effect than in Salt. */
   readonly warnings: readonly ConfigWarning[];
-  /** What a master would be started with; where nothing keeps it from starting. */
+  /** Configuration to start the master with. Absent if a mistake prevents the start. */
   readonly loaded: LoadedTenants | undefined;
 }
 
-/** Reads a configuration directory and what it names; opens nothing, and changes nothing. */
+/**
+ * Reads a configuration directory and the files that it names. Opens no store or port, and changes
+ * nothing.
+ */
 export async function checkServerConfig(directory: string): Promise<ConfigCheck> {
   const main = await checkDirectory(directory);
   if (main === undefined) {
@@ -74,7 +77,7 @@ export async function checkServerConfig(directory: string): Promise<ConfigCheck>
   };
 }
 
-/** Finds what several tenants must not have in common, where each is right by itself. */
+/** Finds resources that several tenants would share, although each tenant is valid by itself. */
 async function join(directory: string): Promise<Pick<ConfigCheck, 'loaded' | 'problems'>> {
   try {
     return { problems: [], loaded: await loadTenants(directory) };
@@ -84,7 +87,7 @@ async function join(directory: string): Promise<Pick<ConfigCheck, 'loaded' | 'pr
   }
 }
 
-/** `undefined`: there is none. */
+/** Checks one directory. Returns `undefined` if it does not exist. */
 async function checkDirectory(directory: string): Promise<CheckedConfig | undefined> {
   return (await isDirectory(directory)) ? checkMasterConfig(directory) : undefined;
 }
@@ -93,11 +96,11 @@ function noDirectory(
   directory: string,
   origin: OptionOrigin = { file: directory, line: 0, key: '' },
 ): ConfigError {
-  const problem = `${directory === origin.file ? '' : `${directory}: `}there is no such directory, expected one with a file named master`;
+  const problem = `${directory === origin.file ? '' : `${directory}: `}directory not found; expected a directory with a file named master`;
   return new ConfigError('ERR_CONFIG_READ', origin, problem);
 }
 
-/** Looks at what the bridge and the options name as well. */
+/** Adds the mistakes in files that the bridge and the options name. */
 export async function withNamedFiles(checked: CheckedConfig): Promise<CheckedConfig> {
   const { config, settings, problems, warnings } = checked;
   const bridge = await checkBridgeOptions(config);
@@ -121,7 +124,7 @@ export async function withNamedFiles(checked: CheckedConfig): Promise<CheckedCon
   };
 }
 
-/** Of the bridge; what its catalog has is told at its own place. */
+/** Converts an error of the bridge. Mistakes in its catalog have their own place. */
 function sectionError(
   settings: Settings,
   { key, problem, file, line = 0 }: SectionProblem,
@@ -145,7 +148,7 @@ function toWarning(
   return { kind, file, line, key: name, ...(entry === undefined ? {} : { entry }), message };
 }
 
-/** The place of a key, or of the nearest one above it that a file has. */
+/** Returns the place of a key, or of the nearest parent that a file contains. */
 function originAt(settings: Settings, path: ValuePath): OptionOrigin {
   const whole = { value: settings, origin: { file: 'options', line: 0, key: '' } };
   const { file, line } = placeWithin(whole, path);

@@ -2,20 +2,20 @@ import type { TransactionLog } from '#cluster';
 import { type BareMasterOptions, createBareMaster, type Master, preloadMaster } from '#master';
 import { preloadSaltServices, type SaltServiceOptions, saltServices } from '#salt';
 
-/** Options of {@link createMaster}: those of the master, and of Salt's services. */
+/** Options of {@link createMaster}: those of the master and of Salt's services. */
 export interface CreateMasterOptions
   extends Omit<BareMasterOptions, 'leftOut' | 'storeProvider'>,
     SaltServiceOptions {
   /**
-   * Connects to the log of `saltbridge: cluster`. Default: to that of its NATS servers.
+   * Connects to the log of `saltbridge: cluster`. Default: connects to the log on its NATS servers.
    * @internal
    */
   readonly clusterLog?: (() => Promise<TransactionLog>) | undefined;
 }
 
 /**
- * Creates a Salt master: the master, Salt's services, and the extensions of the program. Nothing is
- * opened before `start`.
+ * Creates a Salt master: the master, Salt's services, and the extensions of the program. Opens
+ * nothing before `start`.
  * @throws ConfigError, which names the option as the program does
  */
 export function createMaster(options: CreateMasterOptions = {}): Master {
@@ -40,7 +40,7 @@ export function createMaster(options: CreateMasterOptions = {}): Master {
   });
 }
 
-/** Loads the code that serves minions, so that a later start is quick. */
+/** Loads the code that serves minions, which makes a later start faster. */
 export async function preloadServices(): Promise<void> {
   await Promise.all([preloadMaster(), preloadSaltServices()]);
 }

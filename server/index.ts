@@ -1,4 +1,4 @@
-/** What `saltbridge master` runs, for the command and for programs. */
+/** Implementation of `saltbridge master`, for the command and for programs. */
 
 export { type ConfigCheck, checkServerConfig } from './check-config.ts';
 export { type CreateMasterOptions, createMaster } from './create-master.ts';

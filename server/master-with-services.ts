@@ -13,9 +13,9 @@ import type { SaltApi } from '#salt-api';
 import { createLocalClient } from '#salt-api/localclient/index.ts';
 import { type CreateMasterOptions, createMaster } from './create-master.ts';
 
-/** Options of `serve`: those of a master, and of its bridge. */
+/** Options of `serve`: those of a master and of its bridge. */
 export interface ServeOptions extends CreateMasterOptions {
-  /** The service that calls the bridge where a request names no caller. Default `bridge`. */
+  /** Service that calls the bridge if a request does not name a caller. Default: `bridge`. */
   readonly service?: string;
 }
 
@@ -23,27 +23,30 @@ export interface ServeOptions extends CreateMasterOptions {
 export interface MasterServer {
   readonly master: Master;
   readonly bridge: Bridge;
-  /** Where the HTTP API listens; `undefined` where the options ask for none. */
+  /** Address of the HTTP API, or `undefined` if the options do not enable it. */
   readonly httpAddress: AddressInfo | undefined;
   /**
-   * Takes over other options, as `master.reload` does, and a renewed certificate of the HTTP API. A
-   * certificate that cannot be read is logged, and the former one stays in use.
-   * @throws what `master.reload` throws; the options before stay in force
+   * Applies other options, like `master.reload`, and a renewed certificate of the HTTP API. If the
+   * certificate cannot be read, this is logged and the previous one remains in use.
+   * @throws the errors of `master.reload`; the previous options remain in force
    */
   reload(next?: SaltConfig | MasterConfig | PlainOptions): Promise<ReloadReport>;
-  /** Drains in-flight requests, then closes everything. May be called twice. */
+  /** Drains requests in progress, then closes everything. May be called twice. */
   close(): Promise<void>;
 }
 
 /** A server that has not been started. */
 export interface UnstartedMasterServer extends MasterServer {
-  /** @throws what the start of a master throws; SaltApiError ERR_HTTP_LISTEN */
+  /**
+   * Starts the server.
+   * @throws the errors of a master's start; SaltApiError ERR_HTTP_LISTEN
+   */
   start(): Promise<void>;
 }
 
 /**
- * The HTTP API of a master, if its configuration asks for one. It is an extension, so that the
- * master does not start without it.
+ * The HTTP API of a master, if its configuration enables it. It is an extension, so the master does
+ * not start without it.
  */
 class HttpApiExtension implements MasterExtension {
   readonly name = 'salt-api';
@@ -56,19 +59,22 @@ class HttpApiExtension implements MasterExtension {
     return { start: () => this.#start(host), close: () => this.close() };
   }
 
-  /** Ends streams and lets requests finish, while the master can still answer them. */
+  /** Ends streams and lets requests finish while the master can still answer them. */
   async close(): Promise<void> {
     await this.#api?.close();
   }
 
-  /** Takes a renewed certificate over at once. @returns the certificates that are in force anew */
+  /**
+   * Loads a renewed certificate immediately.
+   * @returns the certificates that were replaced
+   */
   async renewCertificate(): Promise<readonly string[]> {
     try {
       return (await this.#api?.renewCertificate()) ?? [];
     } catch (error) {
       this.#host?.logger.error(
         { err: error },
-        'certificate not renewed; the one before stays in force',
+        'certificate not renewed; the previous one remains in use',
       );
       return [];
     }

@@ -15,7 +15,7 @@ import {
 } from '#config';
 import { describeSystemError, type ValuePath } from '#runtime';
 
-/** A file that cannot be used, and the option that names it: keys from the top of a file. */
+/** An unusable file and the option that names it, as keys from the top of a file. */
 export interface FileProblem {
   readonly key: readonly string[];
   readonly problem: string;
@@ -28,13 +28,13 @@ export async function isDirectory(directory: string): Promise<boolean> {
 
 /** A certificate with its key, as options name them. */
 interface NamedCertificate {
-  /** The section: keys from the top of a file. */
+  /** Section, as keys from the top of a file. */
   readonly section: readonly string[];
-  /** Names of options with their files; the certificate first, then its key. */
+  /** Names of options with their files: the certificate first, then its key. */
   readonly files: readonly (readonly [option: string, file: string | undefined])[];
 }
 
-/** Certificates and keys that cannot be read, or do not belong together. */
+/** Returns certificates and keys that cannot be read, or that do not belong together. */
 export async function findUnreadableCertificates(config: MasterConfig): Promise<FileProblem[]> {
   const found = await Promise.all(certificatesOf(config).map(checkCertificate));
   return found.flat();
@@ -96,7 +96,10 @@ async function checkCertificate({ section, files }: NamedCertificate): Promise<F
   }
 }
 
-/** Directories of `file_roots` and `pillar_roots` that are not there; patterns are not looked at. */
+/**
+ * Returns a warning for each missing directory of `file_roots` and `pillar_roots`. Patterns are not
+ * checked.
+ */
 export async function findMissingRoots(settings: Settings): Promise<ConfigWarning[]> {
   const warnings: ConfigWarning[] = [];
   for (const option of ['file_roots', 'pillar_roots']) {
@@ -104,7 +107,7 @@ export async function findMissingRoots(settings: Settings): Promise<ConfigWarnin
     for (const [name, { value, origin }] of isSettings(environments) ? environments : []) {
       for (const place of textsOf(value)) {
         if (/[*?[]|__env__/.test(place) || (await isDirectory(place))) continue;
-        const message = `${placeOf(origin)}: ${option}:${name}: ${place} is no directory; nothing is served from it`;
+        const message = `${placeOf(origin)}: ${option}:${name}: ${place} is not a directory; no file is served from it`;
         warnings.push({ kind: 'missing-directory', ...origin, message });
       }
     }
@@ -112,13 +115,13 @@ export async function findMissingRoots(settings: Settings): Promise<ConfigWarnin
   return warnings;
 }
 
-/** A value that has no effect, and the keys that lead to it from the top of a file. */
+/** A value without effect, and the path of keys to it from the top of a file. */
 export interface ValueProblem {
   readonly key: ValuePath;
   readonly problem: string;
 }
 
-/** Files that options name and that are not there. A master starts without them. */
+/** Returns warnings about missing files that options name. A master starts without them. */
 export async function findMissingFiles({
   config,
   settings,
@@ -140,7 +143,7 @@ export async function findMissingFiles({
   return found.flat();
 }
 
-/** A path of an option that was given; its default may be missing. */
+/** Returns the path of an option that was set. A default may be missing. */
 function ofOption(
   settings: Settings,
   name: string,
@@ -165,7 +168,7 @@ function reactorFiles(
   );
 }
 
-/** Files of users and passwords of the eauth `file`. */
+/** Returns the files with users and passwords of the eauth `file`. */
 function passwordFiles(config: MasterConfig): (readonly [ValuePath, string])[] {
   const read = readBackend('file', config);
   if (config.externalAuth.file === undefined || !('settings' in read)) return [];
@@ -175,7 +178,10 @@ function passwordFiles(config: MasterConfig): (readonly [ValuePath, string])[] {
     : [];
 }
 
-/** Where a file may be: `salt://` is below each directory of the environment base. */
+/**
+ * Returns the possible paths of a file. `salt://` stands for each directory of the environment
+ * `base`.
+ */
 function placesOf(file: string, { fileRoots }: MasterConfig): readonly string[] {
   const [, below] = /^salt:\/\/(.+)$/s.exec(file) ?? [];
   if (below === undefined) return [file];

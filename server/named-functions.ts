@@ -1,10 +1,10 @@
-/** Runners and renderers that a configuration names and that a master does not have. */
+/** Runners and renderers that a configuration names but a master does not support. */
 
 import { ConfigError, type MasterConfig, readSchedule, type ScheduleEntry } from '#config';
 import { rendererProblem, runnerProblem } from '#salt';
 import type { ValueProblem } from './named-files.ts';
 
-/** Returns the option `renderer`, and runners of `schedule`, that are not served. */
+/** Returns unsupported values of the option `renderer`, and unsupported runners of `schedule`. */
 export function findUnservedFunctions({
   renderer,
   schedule,
@@ -17,7 +17,7 @@ export function findUnservedFunctions({
   return ofRenderer === undefined ? found : [{ key: ['renderer'], problem: ofRenderer }, ...found];
 }
 
-/** Mistakes in the schedule are reported on their own. */
+/** Returns the entries of the schedule. Its mistakes are reported separately. */
 function readEntries(schedule: MasterConfig['schedule']): readonly ScheduleEntry[] {
   try {
     return readSchedule(schedule);

@@ -1,14 +1,14 @@
-/** One master with the bridge and the HTTP API, as one thing to start, reload and close. */
+/** A master with the bridge and the HTTP API, started, reloaded and closed as one. */
 
 import type { SaltConfig } from '#config';
 import type { MasterServer, ServeOptions, UnstartedMasterServer } from './master-with-services.ts';
 
 /**
- * Starts what `saltbridge master` runs: a master with the bridge, and the HTTP API where `api` (or
- * `rest_cherrypy` of a file) has a port. Resolves when minions and HTTP clients are served. The
- * process itself (user, pidfile, log files, signals, tenants) is left to its program.
- * @param options - options of a master, or what `loadSaltConfig` gives
- * @throws ConfigError; what the start of a master throws; SaltApiError ERR_HTTP_LISTEN
+ * Starts the services of `saltbridge master`: a master with the bridge, and the HTTP API if `api`
+ * (or `rest_cherrypy` of a file) has a port. Resolves when minions and HTTP clients are served. The
+ * calling program manages the process itself (user, pid file, log files, signals, tenants).
+ * @param options - options of a master, or the result of `loadSaltConfig`
+ * @throws ConfigError; the errors of a master's start; SaltApiError ERR_HTTP_LISTEN
  */
 export async function serve(options: ServeOptions | SaltConfig): Promise<MasterServer> {
   const server = await createMasterServer('directory' in options ? { config: options } : options);
@@ -16,9 +16,9 @@ export async function serve(options: ServeOptions | SaltConfig): Promise<MasterS
   return server;
 }
 
-/** The server of {@link serve}, before anything is opened. */
+/** Returns the server of {@link serve} before it opens anything. */
 export async function createMasterServer(options: ServeOptions): Promise<UnstartedMasterServer> {
-  // A program that makes only a master does not load the bridge.
+  // Loaded on demand: a program that only creates a master does not load the bridge.
   const { MasterWithServices } = await import('./master-with-services.ts');
   return new MasterWithServices(options);
 }

@@ -1,4 +1,6 @@
-/** `saltbridge acl learn` and `saltbridge acl replay`: what follows from recorded decisions. */
+/**
+ * `saltbridge acl learn` and `saltbridge acl replay`: policies that follow from recorded decisions.
+ */
 
 import type { Command } from 'commander';
 import { loadCandidatePolicy } from '#config';
@@ -75,10 +77,10 @@ function formatReplayReport({
   changes,
 }: ReplayReport): string {
   const notes = [
-    ...(uncertain === 0 ? [] : [`${uncertain} of them without all of their data`]),
+    ...(uncertain === 0 ? [] : [`${uncertain} of them with incomplete data`]),
     ...(missed === 0 ? [] : [`${missed} requests since the start were not recorded`]),
   ];
-  const summary = `${decisions} decisions on ${requests} requests, ${changes.length} otherwise`;
+  const summary = `${decisions} decisions on ${requests} requests, ${changes.length} would change`;
   return [...changes.map(formatReplayChange), [summary, ...notes].join('; ')]
     .map(escapeName)
     .join('\n');

@@ -19,7 +19,7 @@ interface AclOptions {
   readonly json?: boolean;
 }
 
-/** More of who asks. */
+/** Additional attributes of the subject. */
 interface SubjectOptions {
   readonly group?: readonly string[];
   readonly eauth?: string;
@@ -49,7 +49,7 @@ const actions: readonly ExplainRequest['action'][] = [
   'subscribe',
 ];
 
-/** `saltbridge acl`. */
+/** Defines `saltbridge acl`. */
 export function defineAcl(command: Command, context: CommandContext): void {
   addDenials(command, context);
   addExplain(command, context);
@@ -128,7 +128,7 @@ function addCheck(acl: Command, context: CommandContext): void {
       for (const finding of json ? [] : findings) {
         await printLine(context.stdout, formatFinding(finding));
       }
-      // A rule with exceptions is as it should be.
+      // Rules with exceptions are not a problem.
       const isWrong = findings.some(({ kind }) => kind !== 'overlapping');
       if (isWrong) context.setExitCode(exitCodes.failure);
     });
@@ -161,7 +161,7 @@ function readRequest(
 ): ExplainRequest {
   const known = actions.find((it) => it === action);
   if (known === undefined) {
-    throw new CommandError('ERR_ARGS', `the action is one of ${actions.join(', ')}`);
+    throw new CommandError('ERR_ARGS', `unknown action: expected one of ${actions.join(', ')}`);
   }
   return {
     subject: readSubject(subject, who),
@@ -180,7 +180,7 @@ function readSubject(
   { group: groups = [], eauth, role: roles = [], domain, user }: SubjectOptions,
 ): ExplainRequest['subject'] {
   const [, kind, name = ''] = /^(user|project|service|token):(.+)$/s.exec(text) ?? [];
-  // Rules look at ids and names alike.
+  // Rules compare ids as well as names.
   const entity = (it: string) => ({ id: it, name: it, domain: { id: domain, name: domain } });
   if (kind === 'project') return { kind, project: entity(name), user: entity(user), roles };
   if (kind === 'user') return { kind, name, groups, ...(eauth === undefined ? {} : { eauth }) };
@@ -192,13 +192,13 @@ function readJson(text: string): ReturnType<typeof readMarkedJson> {
   try {
     return readMarkedJson(text);
   } catch (cause) {
-    throw new CommandError('ERR_ARGS', '--data is not JSON', { cause });
+    throw new CommandError('ERR_ARGS', '--data: expected JSON', { cause });
   }
 }
 
 function readCount(text: string): number {
   if (/^\d{1,9}$/.test(text)) return Number(text);
-  throw new CommandError('ERR_ARGS', '--bytes is a whole number');
+  throw new CommandError('ERR_ARGS', '--bytes: expected a whole number');
 }
 
 function formatDenial({ minion, tag, rule, reason, count, lastAt }: Denial): string {

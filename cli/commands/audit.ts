@@ -29,7 +29,7 @@ interface VerifyOptions extends AuditOptions {
   readonly members?: string;
 }
 
-/** `saltbridge audit`. */
+/** Defines `saltbridge audit`. */
 export function defineAudit(command: Command, context: CommandContext): void {
   command
     .command('show')
@@ -108,7 +108,10 @@ async function verifyMasterLog(configDir: string, context: CommandContext): Prom
   return verifyAuditLog(config, await flushAudit(configDir, context));
 }
 
-/** What the running master wrote last; `null`: nothing is audited; `undefined`: none runs. */
+/**
+ * Makes the running master write its buffered records. Returns its last record, `null` if nothing
+ * is audited, or `undefined` if no master is running.
+ */
 async function flushAudit(
   configDir: string,
   context: CommandContext,
@@ -147,13 +150,13 @@ function formatReport(report: AuditReport): string {
   const lines = problems.map(
     ({ kind, file, line, reason }) => `${kind}: ${file}:${line}: ${reason}`,
   );
-  const summary = problems.length === 0 ? 'as they were written' : `${problems.length} problems`;
+  const summary = problems.length === 0 ? 'unchanged' : `${problems.length} problems`;
   return [
     ...lines,
     ...(isUnfinished
-      ? ['the last line is not finished: it is being written, or a crash tore it']
+      ? ['the last line is incomplete: it is being written, or was interrupted by a crash']
       : []),
-    ...(isEndKnown ? [] : ['whether records are missing at the end cannot be said']),
+    ...(isEndKnown ? [] : ['cannot determine whether records are missing at the end']),
     `${records} records, ${first} to ${last}: ${summary}`,
   ]
     .map(escapeName)

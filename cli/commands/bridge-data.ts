@@ -4,7 +4,7 @@ import type { CommandContext } from '../context.ts';
 import { escapeName, printLine } from '../terminal.ts';
 import { addRegistry } from './bridge-registry.ts';
 
-/** `saltbridge bridge data`. */
+/** Defines `saltbridge bridge data`. */
 export function addDataCommands(bridge: Command, context: CommandContext): void {
   const { stdout } = context;
   const print = (info: DataSpaceInfo): Promise<void> => printLine(stdout, formatSpace(info));
@@ -15,8 +15,8 @@ export function addDataCommands(bridge: Command, context: CommandContext): void 
     page: 'docs/guests.md',
     help: {
       all: 'manage data spaces: values that the minions of a stack write for each other',
-      add: 'register a data space: the roles of a stack, and their minions; values stay when it is replaced',
-      show: 'show which values of a data space are written, without the values',
+      add: 'register a data space: the roles of a stack, and their minions; replacing it preserves the values',
+      show: 'show which values of a data space are set, without the values',
       remove: 'remove a data space and its values',
     },
     print,

@@ -5,14 +5,14 @@ import { CommandError } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';
 import { printJson, printLine } from '../terminal.ts';
 
-/** What is registered with the bridge by name, from a file: stacks, data spaces. */
+/** Objects that are registered with the bridge by name, from a file: stacks and data spaces. */
 export interface Registry<Info extends object, Details extends Info> {
-  /** Of the subcommand. */
+  /** Name of the subcommand. */
   readonly name: string;
-  /** What its methods begin with, as in `stacks.add`. */
+  /** Prefix of the methods, as in `stacks.add`. */
   readonly methods: string;
   readonly noun: string;
-  /** The page of docs/ that describes the file. */
+  /** Page of docs/ that describes the file. */
   readonly page: string;
   readonly help: {
     readonly all: string;
@@ -22,7 +22,7 @@ export interface Registry<Info extends object, Details extends Info> {
   };
   print(info: Info): Promise<void>;
   printDetails(details: Details): Promise<void>;
-  /** What is to be known of one that was added, also beside JSON. */
+  /** Prints advice about a new object, even with JSON output. */
   printAdvice?(added: Info): Promise<void>;
 }
 
@@ -32,7 +32,7 @@ interface RegistryOptions {
   readonly owner?: string;
 }
 
-/** A subcommand of `saltbridge bridge` with `add`, `list`, `show` and `remove`. */
+/** Adds a subcommand of `saltbridge bridge` with `add`, `list`, `show` and `remove`. */
 export function addRegistry<Info extends object, Details extends Info>(
   bridge: Command,
   context: CommandContext,
@@ -54,7 +54,7 @@ export function addRegistry<Info extends object, Details extends Info>(
   };
 
   const addOptions = [
-    ownerOption(`owner of the ${noun}, for instance a project`),
+    ownerOption(`owner of the ${noun}, for example a project`),
     new Option('--replace', `replace the existing ${noun} of this name`),
   ];
   subcommand('add', help.add, ...addOptions)
@@ -66,7 +66,7 @@ export function addRegistry<Info extends object, Details extends Info>(
         file: string,
         options: RegistryOptions & { readonly replace?: boolean },
       ) => {
-        // A file, because what stands on a command line is seen by everybody on the machine.
+        // Read from a file, because every account on the machine can see command lines.
         const registration = { ...parseMap(await readFileOrStandardInput(file, context)), name };
         const replaces = options.replace ?? false;
         const info = await call<Info>('add', options, { registration, replaces });

@@ -27,7 +27,7 @@ interface AddOptions extends OwnerOptions {
   readonly replace?: boolean;
 }
 
-/** `saltbridge bridge handle`. */
+/** Defines `saltbridge bridge handle`. */
 export function addHandleCommands(bridge: Command, context: CommandContext): void {
   const handle = bridge
     .command('handle')
@@ -53,11 +53,12 @@ function addHandleAdd(handle: Command, context: CommandContext): void {
     .option('--stack <name>', 'stack whose quota applies to the signals')
     .option('--owner <name>', 'owner of the handle, for instance a project')
     .addOption(
-      new Option('--expires <seconds>', 'validity from now on (default: 12 hours)').argParser(
-        parseSeconds,
-      ),
+      new Option(
+        '--expires <seconds>',
+        'how long the handle is valid (default: 12 hours)',
+      ).argParser(parseSeconds),
     )
-    .option('--replace', 'replace the existing handle of this alias')
+    .option('--replace', 'replace the existing handle with this alias')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -65,7 +66,7 @@ function addHandleAdd(handle: Command, context: CommandContext): void {
       const { configDir, minion, glob, nodegroup, project, ...more } = options;
       const { member, emptyIsSuccess, stack, owner, expires, replace = false, json } = more;
       if ([minion, glob, nodegroup, project].every((it) => it === undefined)) {
-        const text = 'say who may signal it: --minion, --glob, --nodegroup or --project';
+        const text = 'no senders given: add --minion, --glob, --nodegroup or --project';
         throw new CommandError('ERR_ARGS', text);
       }
       const registration: HandleRegistration = {
@@ -79,7 +80,7 @@ function addHandleAdd(handle: Command, context: CommandContext): void {
         ...(stack === undefined ? {} : { stack }),
         ...(owner === undefined ? {} : { owner }),
         ...(expires === undefined ? {} : { expiresAt: Date.now() + Math.round(expires * 1000) }),
-        // A file, because what stands on a command line is seen by everybody on the machine.
+        // Read from a file, because every account on the machine can see command lines.
         signal: await readFileOrStandardInput(file, context),
       };
       const bridge = await context.openExtension(configDir, 'bridge');
@@ -88,7 +89,7 @@ function addHandleAdd(handle: Command, context: CommandContext): void {
       await printHandle(info, json, context);
       if (info.isListed) return;
       const advice = 'list it under saltbridge: bridge: handles: endpoints';
-      await printLine(context.stderr, `Nothing will be sent to ${info.origin}: ${advice}.`);
+      await printLine(context.stderr, `No signal will be sent to ${info.origin}: ${advice}.`);
     });
 }
 
@@ -150,7 +151,7 @@ async function printHandle(
   const rows: readonly (readonly [string, string | undefined])[] = [
     ['handle', alias],
     ['transport', transport],
-    ['endpoint', isListed ? origin : `${origin} (not listed: nothing is sent there)`],
+    ['endpoint', isListed ? origin : `${origin} (not listed: no signal is sent there)`],
     ['minions', minions.length === 0 ? undefined : minions.join(', ')],
     ['groups', groupTexts(info).join(', ') || undefined],
     ['members', members.length === 0 ? undefined : members.join(', ')],
@@ -191,7 +192,7 @@ interface ChangeOptions extends OutboxOptions {
   readonly all?: boolean;
 }
 
-/** `saltbridge bridge outbox`. */
+/** Defines `saltbridge bridge outbox`. */
 export function addOutboxCommands(bridge: Command, context: CommandContext): void {
   const outbox = bridge.command('outbox').description('manage undelivered and failed signals');
   addOutboxList(outbox, context);
@@ -225,7 +226,7 @@ function addOutboxList(outbox: Command, context: CommandContext): void {
       const none =
         delivered === true
           ? 'No signal was delivered within a day.'
-          : 'No signal waits, and none was given up.';
+          : 'No signal is pending, and none has failed.';
       await printEntries(entries, json, none, context);
     });
 }
@@ -248,14 +249,14 @@ function addOutboxChange(
     .action(async (id: string | undefined, options: ChangeOptions) => {
       const { configDir, json, handle, all } = options;
       if ([id, handle].some((it) => it !== undefined) === (all === true)) {
-        throw new CommandError('ERR_ARGS', 'name a signal or --handle; or else --all');
+        throw new CommandError('ERR_ARGS', 'expected a signal, --handle or --all');
       }
       const bridge = await context.openExtension(configDir, 'bridge');
       const entries = await bridge.call<readonly OutboxEntry[]>(`outbox.${name}`, {
         ...(id === undefined ? {} : { id }),
         ...(handle === undefined ? {} : { alias: handle }),
       });
-      await printEntries(entries, json, 'No signal is meant.', context);
+      await printEntries(entries, json, 'No signal matches.', context);
     });
 }
 

@@ -4,7 +4,7 @@ import type { CommandContext } from '../context.ts';
 import { escapeName, printLine } from '../terminal.ts';
 import { addRegistry } from './bridge-registry.ts';
 
-/** `saltbridge bridge stack`. */
+/** Defines `saltbridge bridge stack`. */
 export function addStackCommands(bridge: Command, context: CommandContext): void {
   const { stdout, stderr } = context;
   const print = (info: StackInfo): Promise<void> => printLine(stdout, formatStack(info));
@@ -17,7 +17,7 @@ export function addStackCommands(bridge: Command, context: CommandContext): void
       all: 'manage Heat stacks whose software deployments run',
       add: 'register a stack: its servers, minions and credentials',
       show: 'show a stack, its servers and its deployments, without secrets',
-      remove: 'remove a stack; its deployments are not followed any more',
+      remove: 'remove a stack and stop following its deployments',
     },
     print,
     printDetails: async (details) => {
@@ -37,7 +37,7 @@ export function addStackCommands(bridge: Command, context: CommandContext): void
 function formatStack({ name, stack, servers, minions, owner }: StackInfo): string {
   const what = stack === undefined ? '' : ` stack ${stack},`;
   const whose = owner === undefined ? '' : `, of ${owner}`;
-  const counts = `${servers.length} servers named, ${minions.length} minions listed`;
+  const counts = `${servers.length} servers, ${minions.length} minions`;
   return escapeName(`${name}:${what} ${counts}${whose}`);
 }
 

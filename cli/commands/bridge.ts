@@ -22,16 +22,16 @@ import { addHandleCommands, addOutboxCommands } from './bridge-signals.ts';
 import { addStackCommands } from './bridge-stacks.ts';
 import { narrowedTarget } from './salt-output.ts';
 
-/** Targets of a plan's groups, by name. */
+/** Targets of a plan's groups, by the name of the group. */
 type GroupTargets = Readonly<Record<string, string | readonly string[]>>;
 
-/** What every command here takes. */
+/** Options of every command for plans. */
 interface PlanOptions {
   readonly configDir: string;
   readonly json?: boolean;
 }
 
-/** What is asked of a plan, beside its name. */
+/** Options of a plan run, besides the name of the plan. */
 interface RunPlanOptions extends PlanOptions {
   readonly group: GroupTargets;
   readonly params?: WireValue;
@@ -40,7 +40,7 @@ interface RunPlanOptions extends PlanOptions {
   readonly service?: string;
 }
 
-/** Runs of plans that go on, below `saltbridge bridge`. */
+/** Adds the commands for plan runs to `saltbridge bridge`. */
 function addPlanCommands(bridge: Command, context: CommandContext): void {
   bridge
     .command('follow')
@@ -69,7 +69,7 @@ function addPlanCommands(bridge: Command, context: CommandContext): void {
     });
 }
 
-/** Calls a plan, and prints what it tells. */
+/** Runs a plan and prints its updates. */
 async function runPlan(
   plan: string,
   { group: groups, params, key, project, service, ...options }: RunPlanOptions,
@@ -87,7 +87,7 @@ async function runPlan(
   await printPlanUpdates(api.stream('runPlan', request), options, context);
 }
 
-/** `NAME=TARGET`: a glob on ids, or several ids with commas between them. */
+/** Parses `NAME=TARGET`. The target is a glob on ids, or several ids separated by commas. */
 function parseGroupTarget(text: string, before: GroupTargets = {}): GroupTargets {
   const [name = '', target = '', ...more] = text.split('=');
   if (name === '' || target === '' || more.length > 0) {
@@ -106,7 +106,7 @@ async function printPlanUpdates(
     if (update.type === 'outcome' && update.outcome.status !== 'succeeded') {
       context.setExitCode(exitCodes.failure);
     }
-    // Everything in it came over the socket, as Salt's values.
+    // The update consists of Salt's values, because it came over the socket.
     if (json) {
       const line = writeMarkedJson(update);
       await printLine(context.stdout, line);
@@ -120,7 +120,7 @@ async function printPlanUpdate(
 ): Promise<void> {
   switch (update.type) {
     case 'begun': {
-      const how = update.isRepeated ? 'is a run that was there before' : 'begins';
+      const how = update.isRepeated ? 'is an existing run' : 'begins';
       if (update.narrowed.length > 0) await printLine(context.stderr, narrowedTarget);
       return printLine(context.stderr, `Run ${update.id} ${how}.`);
     }
@@ -144,7 +144,7 @@ async function printPlanUpdate(
     case 'outcome': {
       const { id, status, undone } = update.outcome;
       const stuck = undone.filter((it) => it.status !== 'succeeded').map(({ step }) => step);
-      const rest = stuck.length === 0 ? '' : ` Not taken back: ${stuck.join(', ')}.`;
+      const rest = stuck.length === 0 ? '' : ` Not undone: ${stuck.join(', ')}.`;
       return printLine(context.stderr, `Run ${id} ${status}.${rest}`);
     }
   }
@@ -169,7 +169,7 @@ interface RunOptions extends BridgeOptions {
   readonly service?: string;
 }
 
-/** Named commands, below `saltbridge bridge`. */
+/** Adds the commands for the catalog to `saltbridge bridge`. */
 function addNamedCommands(bridge: Command, context: CommandContext): void {
   addLint(bridge, context);
   addList(bridge, context);
@@ -199,7 +199,7 @@ function addLint(bridge: Command, context: CommandContext): void {
       }
       const planned = plans.length === 0 ? '' : ` and ${plans.length} plans`;
       if (!json)
-        await printLine(context.stderr, `${definitions.length} commands${planned} are well.`);
+        await printLine(context.stderr, `${definitions.length} commands${planned} are valid.`);
       if (findings.length > 0) context.setExitCode(exitCodes.failure);
     });
 }
@@ -306,11 +306,11 @@ async function printCommandUpdate(
   if (update.type === 'outcome' && update.outcome.status !== 'succeeded') {
     context.setExitCode(exitCodes.failure);
   }
-  // Everything in it came over the socket, as Salt's values.
+  // The update consists of Salt's values, because it came over the socket.
   if (json) return printLine(context.stdout, writeMarkedJson(update));
   switch (update.type) {
     case 'begun': {
-      const how = update.isRepeated ? 'is a run that was there before' : 'begins';
+      const how = update.isRepeated ? 'is an existing run' : 'begins';
       return printLine(context.stderr, `Run ${update.id} ${how}.`);
     }
     case 'result': {
@@ -327,7 +327,7 @@ async function printCommandUpdate(
   }
 }
 
-/** What writes each page about a whole catalog. */
+/** Functions that write a page about a whole catalog. */
 const pageWriters = { docs: 'catalogAsMarkdown', types: 'catalogAsTypes' } as const;
 
 function addPage(
@@ -359,7 +359,7 @@ function addPage(
     });
 }
 
-/** Those of the configuration, where none is named. */
+/** Returns the paths of a catalog: the given ones, or those of the configuration. */
 async function catalogPaths(
   given: readonly string[],
   configDir: string,
@@ -376,12 +376,12 @@ function parseParameters(text: string): WireValue {
     const value = readMarkedJson(text);
     if (isWireMap(value)) return value;
   } catch {
-    // Told below.
+    // The problem is reported below.
   }
   throw new InvalidArgumentError('expected a map in JSON.');
 }
 
-/** `saltbridge bridge`: what the bridge of the running master does for orchestration services. */
+/** Defines `saltbridge bridge`, the operations of the running master's bridge. */
 export function defineBridge(command: Command, context: CommandContext): void {
   addNamedCommands(command, context);
   addPlanCommands(command, context);

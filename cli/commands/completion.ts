@@ -7,7 +7,7 @@ import type { LoadAll } from '../define-command.ts';
 import { configOption } from '../options.ts';
 import { printLine } from '../terminal.ts';
 
-/** What may stand in a place of the command line. */
+/** Kind of a word on the command line. */
 type CompletionKind =
   | 'any'
   | 'files'
@@ -17,17 +17,17 @@ type CompletionKind =
   | 'jids'
   | { readonly words: readonly string[] };
 
-/** An option, under every name that it has. */
+/** An option with all of its names. */
 interface CompletionOption {
   readonly flags: readonly string[];
   readonly description: string;
-  /** What follows it; `undefined`: nothing. */
+  /** Kind of its value, or `undefined` if it has none. */
   readonly value: CompletionKind | undefined;
 }
 
-/** A command below the program, or the program itself. */
+/** The program, or one of its commands. */
 interface CompletionCommand {
-  /** Names from the program's first command on; empty for the program. */
+  /** Names of the commands that lead to it. Empty for the program. */
   readonly path: readonly string[];
   readonly description: string;
   readonly options: readonly CompletionOption[];
@@ -35,7 +35,7 @@ interface CompletionCommand {
   readonly commands: readonly CompletionCommand[];
 }
 
-/** By the names that arguments and values have in the help. */
+/** Kinds by the names of arguments and values in the help. */
 const completionKinds: ReadonlyMap<string, CompletionKind> = new Map([
   ['dir', 'files'],
   ['file', 'files'],
@@ -46,7 +46,7 @@ const completionKinds: ReadonlyMap<string, CompletionKind> = new Map([
   ['tgt', 'minions'],
 ]);
 
-/** What there is to complete of a command and of those below it. */
+/** Returns the words to complete of a command and its subcommands. */
 function describeCommand(command: Command, path: readonly string[] = []): CompletionCommand {
   const help = command.createHelp();
   return {
@@ -61,7 +61,7 @@ function describeCommand(command: Command, path: readonly string[] = []): Comple
   };
 }
 
-/** A command and all below it, each before its own. */
+/** Returns a command and all commands below it, parents first. */
 function allCommands(command: CompletionCommand): CompletionCommand[] {
   return [command, ...command.commands.flatMap(allCommands)];
 }
@@ -86,8 +86,8 @@ function completionKindOf(name: string, choices: readonly string[] | undefined):
 }
 
 /**
- * A script for bash. Ids come from the running master; the shell never expands them, and only
- * those are offered that no shell takes for anything but text.
+ * Returns a script for bash. Ids come from the running master. The shell never expands them, and
+ * the script offers only ids without special characters.
  */
 function bashCompletion(program: CompletionCommand): string {
   const commands = allCommands(program);
@@ -182,7 +182,7 @@ complete -p salt-run >/dev/null 2>&1 || complete -F _saltbridge_salt_run salt-ru
 `;
 }
 
-/** The same, by zsh's own emulation of bash's completion. */
+/** Returns the script for zsh, which uses zsh's emulation of bash completion. */
 function zshCompletion(program: CompletionCommand): string {
   return `autoload -U +X compinit && compinit
 autoload -U +X bashcompinit && bashcompinit
@@ -222,7 +222,7 @@ function quoteForBash(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** A script for fish; see {@link bashCompletion} for what is offered. */
+/** Returns a script for fish. It offers the same words as {@link bashCompletion}. */
 function fishCompletion(program: CompletionCommand): string {
   const commands = allCommands(program);
   const paths = commands.flatMap(({ path }) =>
@@ -300,10 +300,10 @@ const shells: Readonly<Record<'bash' | 'zsh' | 'fish', (program: CompletionComma
   fish: fishCompletion,
 };
 
-/** How many of the latest jobs are offered. */
+/** Number of latest jobs to offer. */
 const jobCount = 20;
 
-/** What the scripts ask for while somebody types. */
+/** Lists that the scripts request during completion. */
 const completionLists: Readonly<
   Record<'minions' | 'keys' | 'jids', (api: MasterApi) => Promise<readonly string[]>>
 > = {
@@ -313,15 +313,18 @@ const completionLists: Readonly<
   jids: async (api) => (await api.jobs.list({ limit: jobCount })).map(({ jid }) => jid),
 };
 
-/** Anybody may offer a key under an id: what a shell could take for more than text is left out. */
+/**
+ * Form of safe words. Any machine can submit a key under an id, so words with characters that a
+ * shell may interpret are omitted.
+ */
 const plainText = /^[\w.:@-]+$/;
 
-/** The script that scripts/build.js stored in the package; a checkout has none. */
+/** Returns the script that scripts/build.js stored in the package. A checkout has none. */
 async function readStoredScript(shell: string): Promise<string | undefined> {
   return readTextIfPresent(fileURLToPath(new URL(`./completion.${shell}`, import.meta.url)));
 }
 
-/** `saltbridge completion`. */
+/** Defines `saltbridge completion`. */
 export function defineCompletion(
   command: Command,
   context: CommandContext,

@@ -1,4 +1,6 @@
-/** `saltbridge config`: checks a configuration, shows the options in force, prints the JSON Schema. */
+/**
+ * `saltbridge config`: checks a configuration, shows its current options, prints the JSON Schema.
+ */
 
 import type { Command } from 'commander';
 import {
@@ -20,7 +22,7 @@ interface ConfigOptions {
   readonly json?: boolean;
 }
 
-/** `saltbridge config check`, `config show` and `config schema`. */
+/** Defines `saltbridge config check`, `config show` and `config schema`. */
 export function defineConfig(command: Command, context: CommandContext): void {
   command
     .command('check')
@@ -30,7 +32,7 @@ export function defineConfig(command: Command, context: CommandContext): void {
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action(async (directory: string | undefined, { configDir, json }: ConfigOptions) => {
-      // With it comes all that reads a part of the configuration.
+      // Loaded on demand, because it includes every reader of the configuration.
       const { checkServerConfig } = await import('#server');
       const check = await checkServerConfig(directory ?? configDir);
       if (json) await printJson(context.stdout, asJson(check));
@@ -41,7 +43,7 @@ export function defineConfig(command: Command, context: CommandContext): void {
     .command('show')
     .description('print every option with its value and where it comes from, without secrets')
     .argument('[dir]', 'configuration directory (default: that of -c)')
-    .option('--changed', 'only what the files say')
+    .option('--changed', 'only options that the files set')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -59,13 +61,13 @@ export function defineConfig(command: Command, context: CommandContext): void {
     .action(async () => printJson(context.stdout, configJsonSchema()));
 }
 
-/** Of a mistake or a warning. */
+/** Place of a mistake or a warning. */
 interface Place {
   readonly file: string;
   readonly line: number;
 }
 
-/** In the order of the files and their lines. */
+/** Returns the mistakes and warnings in the order of files and lines. */
 function formatCheck({ directory, files, problems, warnings }: ConfigCheck): string {
   const count = (number: number, what: string): string =>
     `${number === 0 ? 'no' : number} ${what}${number === 1 ? '' : 's'}`;
@@ -95,7 +97,7 @@ function asJson({ directory, files, problems, warnings }: ConfigCheck): object {
   };
 }
 
-/** YAML again, with comments: values as JSON, which is YAML. */
+/** Returns the options as YAML with comments. Values are JSON, which is valid YAML. */
 function formatOptions(options: readonly OptionInForce[]): string {
   const lines: string[] = [];
   let before: readonly string[] = [];

@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Command } from 'commander';
 
-/** `saltbridge demo`. */
+/** Defines `saltbridge demo`. */
 export function defineDemo(command: Command): void {
   command.action(async () => {
-    // With it comes all that serves minions, which no other command needs.
+    // Loaded on demand, because only this command needs all code that serves minions.
     const { createDemoOutput, runDemo } = await import('../demo.ts');
-    // Short: the local socket's path is bounded.
+    // The name is short, because the local socket's path has a limited length.
     const directory = await mkdtemp(path.join(tmpdir(), 'sb-'));
     try {
       await runDemo(createDemoOutput(process.stdout, untilInterrupted), directory);

@@ -11,8 +11,8 @@ function formatDoctorReport({ findings, isRunning, versions }: DoctorReport): st
   const known = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
   return [
     ...findings.flatMap(formatDoctorFinding),
-    `${known.join(', ')}; ${isRunning ? 'a master runs' : 'no master runs'}.`,
-    findings.length === 0 ? 'Nothing is wrong.' : formatFindingCounts(findings),
+    `${known.join(', ')}; ${isRunning ? 'a master runs' : 'no master is running'}.`,
+    findings.length === 0 ? 'No problem was found.' : formatFindingCounts(findings),
   ].join('\n');
 }
 
@@ -41,7 +41,7 @@ interface DoctorOptions {
   readonly json?: boolean;
 }
 
-/** `saltbridge doctor`. */
+/** Defines `saltbridge doctor`. */
 export function defineDoctor(command: Command, context: CommandContext): void {
   command
     .addOption(configOption())
@@ -59,7 +59,7 @@ export function defineDoctor(command: Command, context: CommandContext): void {
     });
 }
 
-/** Whatever else is wrong with a configuration is what the doctor is asked for. */
+/** Rejects a configuration with tenants. The doctor reports all other problems itself. */
 async function rejectTenants({ openApi }: CommandContext, configDir: string): Promise<void> {
   try {
     await openApi(configDir);

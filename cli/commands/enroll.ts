@@ -1,4 +1,4 @@
-/** `saltbridge enroll`: machines on their way to being minions, and on their way out. */
+/** `saltbridge enroll`: enrolment and removal of machines as minions. */
 
 import { readFile } from 'node:fs/promises';
 import { gunzipSync } from 'node:zlib';
@@ -10,7 +10,7 @@ import { CommandError, exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 
-/** The options of `enroll create`, as commander names them. */
+/** Options of `enroll create`, with commander's names. */
 interface EnrollCreateOptions {
   readonly project: string;
   readonly instance?: string;
@@ -30,7 +30,10 @@ interface EnrollCreateOptions {
 
 const expiryUnitsMs: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** The request that the options make. @throws CommandError ERR_ARGS */
+/**
+ * Returns the request for the options.
+ * @throws CommandError ERR_ARGS
+ */
 async function toEnrolRequest(
   id: string,
   { ticket, wait: _wait, mergeUserData: file, expires, ...options }: EnrollCreateOptions,
@@ -56,7 +59,10 @@ async function toEnrolRequest(
 
 const maxUserDataBytes = 262_144;
 
-/** Reads user-data as text, also where it is compressed by gzip. @throws CommandError ERR_ARGS */
+/**
+ * Reads user-data as text, even if it is compressed with gzip.
+ * @throws CommandError ERR_ARGS
+ */
 async function readUserData(file: string): Promise<string> {
   const bytes = await readFile(file).catch((cause: unknown) => {
     throw new CommandError('ERR_ARGS', `${file} cannot be read`, { cause });
@@ -66,13 +72,14 @@ async function readUserData(file: string): Promise<string> {
     const text = isCompressed ? gunzipSync(bytes, { maxOutputLength: maxUserDataBytes }) : bytes;
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(text);
   } catch (cause) {
-    const problem = 'it is neither text in UTF-8 nor gzip of such text of at most 262,144 bytes';
+    const problem = 'expected UTF-8 text, or gzip of such text, of at most 262,144 bytes';
     throw new CommandError('ERR_ARGS', `${file} cannot be merged: ${problem}`, { cause });
   }
 }
 
 /**
- * The minions of a file. @param project of those that say none
+ * Reads a list of minions from a file.
+ * @param project project of entries without one
  * @throws CommandError ERR_ARGS
  */
 async function readMinionList(
@@ -81,12 +88,12 @@ async function readMinionList(
   context: Pick<CommandContext, 'input'>,
 ): Promise<readonly KnownMinion[]> {
   const list = parseJson(await readFileOrStandardInput(file, context));
-  if (!Array.isArray(list)) throw new CommandError('ERR_ARGS', `${file} holds no list`);
-  // Each entry is looked at by the master.
+  if (!Array.isArray(list)) throw new CommandError('ERR_ARGS', `${file} does not contain a list`);
+  // The master validates each entry.
   return list.map((one) => (project === undefined ? one : { project, ...one }));
 }
 
-/** Prints each state until the minion has signed in; else the command fails. */
+/** Prints each state until the minion has signed in. Otherwise the command fails. */
 async function followEnrolment(
   bridge: ExtensionClient,
   number: string,
@@ -106,7 +113,7 @@ function formatEnrolmentLine({ number, id, project, by, state, reason }: Enrolme
   return escapeName(`${number} ${id} of ${project} by ${by}: ${state}${why}`);
 }
 
-/** One enrolment, a line for each of what is known. */
+/** Returns an enrolment as text, with one line for each attribute. */
 function formatEnrolment(enrolment: Enrolment): string {
   const time = (ms: number | undefined): string | undefined =>
     ms === undefined ? undefined : new Date(ms).toISOString();
@@ -141,14 +148,14 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** A length of time from now, or a date or time as in ISO 8601. */
+/** Returns the time of a duration from now, or of a date or time in ISO 8601 form. */
 function parseExpiry(text: string, now: number = Date.now()): number {
   const [, count, unit = ''] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
   const ms = expiryUnitsMs[unit];
   if (count !== undefined && ms !== undefined) return now + Number(count) * ms;
   const time = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text) : Number.NaN;
   if (!Number.isNaN(time)) return time;
-  throw new CommandError('ERR_ARGS', '--expires is a time such as 90m, 12h, 30d, or a date');
+  throw new CommandError('ERR_ARGS', '--expires: expected a time such as 90m, 12h, 30d, or a date');
 }
 
 interface CommonOptions {
@@ -182,10 +189,10 @@ function addCreate(enroll: Command, context: CommandContext, open: OpenBridge): 
       'instance id in the cloud; the ticket is valid for this instance only',
     )
     .option('--address <ip>', 'IP address that must present the ticket')
-    .option('--agent', 'claim by the metadata agent of the network, not by enroll: url')
+    .option('--agent', "let the network's metadata agent claim the key, instead of enroll: url")
     .option(
       '--master <address...>',
-      'masters as the machine reaches them (default: enroll: masters)',
+      'addresses of the masters for the machine (default: enroll: masters)',
     )
     .addOption(
       new Option('--by <way>', 'how the minion gets an accepted key')
@@ -244,7 +251,7 @@ function addShowCommands(enroll: Command, context: CommandContext, open: OpenBri
   withCommonOptions(list).action(async ({ configDir, json }: CommonOptions) => {
     const all = await (await open(configDir)).call<readonly Enrolment[]>('enroll.list');
     if (json) return printJson(context.stdout, all);
-    if (all.length === 0) await printLine(context.stderr, 'Nothing has been enrolled.');
+    if (all.length === 0) await printLine(context.stderr, 'No machine is enrolled.');
     for (const one of all) await printLine(context.stdout, formatEnrolmentLine(one));
   });
   const show = enroll.command('show').description('show one enrolment').argument('<number>');

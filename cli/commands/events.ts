@@ -11,7 +11,9 @@ interface EventsOptions {
   readonly count?: number;
 }
 
-/** `saltbridge events`: what `salt-run state.event` does [salt modules/state.py]. */
+/**
+ * Defines `saltbridge events`, which corresponds to `salt-run state.event` [salt modules/state.py].
+ */
 export function defineEvents(command: Command, context: CommandContext): void {
   command
     .argument('[pattern]', 'tags to print, as a glob (default: all)')

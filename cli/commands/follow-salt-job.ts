@@ -34,32 +34,32 @@ import {
   reconnectingReturn,
 } from './salt-output.ts';
 
-/** What Salt says where a target means nobody. */
+/** Salt's message for a target that matches no minion. */
 export const noMinionsMatched =
   'No minions matched the target. No command was sent, no jid was assigned.';
 
-/** What Salt says where nothing was returned. */
+/** Salt's message for a job without returns. */
 export const noReturnReceived = 'ERROR: No return received';
 
-/** How a job is shown. */
+/** Display options of a job. */
 interface JobFollowerOptions {
   readonly output: OutputOptions;
   readonly sink: OutputSink;
-  /** Everything at the end, in place of each return as it comes. */
+  /** Whether all returns are printed at the end instead of one by one. */
   readonly isStatic: boolean;
-  /** Names the jid first, and the minions in the summary. */
+  /** Whether the jid is printed first, and the minions are listed in the summary. */
   readonly isVerbose: boolean;
-  /** Names the jid first. */
+  /** Whether the jid is printed first. */
   readonly showsJid: boolean;
-  /** Whether minions that did not answer are told. */
+  /** Whether minions without a return are listed. */
   readonly showsSilent: boolean;
-  /** Counts at the end. */
+  /** Whether a summary is printed at the end. */
   readonly hasSummary: boolean;
-  /** Counts at the end in place of all returns. */
+  /** Whether a summary replaces the returns. */
   readonly isProgressOnly: boolean;
 }
 
-/** Follows one job and prints what `salt` prints [salt cli/salt.py]. For a single use. */
+/** Follows one job and prints the output of `salt` [salt cli/salt.py]. For a single use. */
 export class JobFollower {
   readonly #stdout: CommandContext['stdout'];
   readonly #stderr: CommandContext['stderr'];
@@ -77,7 +77,10 @@ export class JobFollower {
     this.#progress = new Progress(context.stderr);
   }
 
-  /** Publishes the job and prints it to its end. @returns the exit code, as Salt's */
+  /**
+   * Publishes the job and prints it until its end.
+   * @returns Salt's exit code
+   */
   async follow(jobs: MasterApi['jobs'], request: RunRequest, signal: AbortSignal): Promise<number> {
     const { isStatic, isProgressOnly } = this.#options;
     const isWhole = !isProgressOnly && (isStatic || request.fun === 'sys.doc');
@@ -96,7 +99,10 @@ export class JobFollower {
     return isWhole ? this.#finishWhole(request.fun) : this.#finish();
   }
 
-  /** What is printed where a target means nobody. @returns the exit code */
+  /**
+   * Prints the message for a target that matches no minion.
+   * @returns the exit code
+   */
   async showNobody(problem: string): Promise<number> {
     await printLine(this.#stderr, formatTargetProblem(problem));
     return this.#finishWithoutMinions();
@@ -175,13 +181,16 @@ export class JobFollower {
       const facts = { returned: this.#returns.map(minionOf), silent, failed: failed.map(minionOf) };
       await printLine(this.#stdout, formatJobSummary(facts, isVerbose));
     }
-    // As in Salt, the exit code then says nothing of the returns.
+    // As in Salt, the exit code is then independent of the returns.
     if (isProgressOnly || (failed.length === 0 && silent.length === 0)) return exitCodes.ok;
     await printLine(this.#stderr, 'ERROR: Minions returned with non-zero exit code');
     return exitCodes.failure;
   }
 
-  /** As Salt, with `--static` the exit code says whether anybody returned, and nothing else. */
+  /**
+   * Prints all returns at the end. As in Salt, with `--static` the exit code only reports whether
+   * any minion returned.
+   */
   async #finishWhole(fun: string | readonly string[]): Promise<number> {
     const { output, sink, isStatic } = this.#options;
     await reportSilent(this.#stderr, this.#silent);
@@ -234,7 +243,7 @@ function minionOf({ minion }: MinionReturn): string {
   return minion;
 }
 
-/** How a batch is shown. */
+/** Display options of a batch. */
 interface BatchFollowerOptions {
   readonly output: OutputOptions;
   readonly sink: OutputSink;
@@ -242,12 +251,14 @@ interface BatchFollowerOptions {
   readonly isStatic: boolean;
 }
 
-/** Follows a batch and prints what `salt --batch` prints [salt cli/batch.py]. For a single use. */
+/**
+ * Follows a batch and prints the output of `salt --batch` [salt cli/batch.py]. For a single use.
+ */
 export class BatchFollower {
   readonly #stdout: CommandContext['stdout'];
   readonly #stderr: CommandContext['stderr'];
   readonly #options: BatchFollowerOptions;
-  /** Collected for `--static`. */
+  /** Returns collected for `--static`. */
   readonly #returns: MinionReturn[] = [];
   readonly #silent: string[] = [];
   #jid: string | undefined;
@@ -260,8 +271,9 @@ export class BatchFollower {
   }
 
   /**
-   * Runs the batch and prints it to its end.
-   * @returns the exit code: the highest retcode; with `--static` 2 if no minion returned, else 0
+   * Runs the batch and prints it until its end.
+   * @returns the exit code: the highest retcode; with `--static` 2 if no minion returned, otherwise
+   *   0
    */
   async follow(
     jobs: MasterApi['jobs'],
@@ -373,7 +385,7 @@ export class BatchFollower {
 
 const noBatch = [noMinionsMatched, 'No minions matched the target.'];
 
-/** Several functions have a code each. */
+/** Returns the highest code. Several functions have one code each. */
 function highestCode(retcode: WireValue): number {
   const codes = (mapEntries(retcode) ?? []).map(([, code]) => highestCode(code));
   if (codes.length > 0) return Math.max(...codes);

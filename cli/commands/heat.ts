@@ -1,4 +1,4 @@
-/** `saltbridge heat`: templates whose resources have roles with values for each other. */
+/** `saltbridge heat`: templates whose resources have roles that exchange values. */
 
 import { type Command, Option } from 'commander';
 import type { CompiledTemplate, CompileOptions, HeatTemplates, PreparedRoles } from '#guests';
@@ -39,18 +39,18 @@ function addCompile(heat: Command, context: CommandContext): void {
     .addOption(
       new Option(
         '--print <what>',
-        'what to print; roles are for heat prepare, a picture for Mermaid',
+        'output to print; roles are for heat prepare, a picture for Mermaid',
       )
         .choices(['template', 'roles', 'picture'])
         .default('template'),
     )
     .addOption(
-      new Option('--picture <form>', 'print a picture in this form, as --print picture does')
+      new Option('--picture <form>', 'print a picture in this format, like --print picture')
         .choices(['mermaid', 'svg'])
         .conflicts('print'),
     )
     .addOption(
-      new Option('--format <name>', 'what reads the user-data of the machines')
+      new Option('--format <name>', 'program that reads the user-data of the machines')
         .choices(['cloud-init', 'shell'])
         .default('cloud-init'),
     )
@@ -81,7 +81,7 @@ function addCompile(heat: Command, context: CommandContext): void {
     });
 }
 
-/** The text has a line for each problem. */
+/** Compiles a template. The text of the error contains a line for each problem. */
 async function compileOrProblems(
   text: string,
   options: CompileOptions,
@@ -100,16 +100,16 @@ function addPrepare(heat: Command, context: CommandContext): void {
   heat
     .command('prepare')
     .description("register a stack's data space, enrol its machines, and print Heat's environment")
-    .argument('<file>', 'roles that heat compile --print roles printed; - reads standard input')
+    .argument('<file>', 'output of heat compile --print roles; - reads standard input')
     .requiredOption('--stack <name>', 'name of the stack, and of its data space')
     .requiredOption('--project <name>', 'project of the machines')
     .option(
       '--minion-id <pattern>',
-      'id of each minion; {stack}, {project}, {resource} and {role} stand for theirs',
+      'id of each minion, with the placeholders {stack}, {project}, {resource} and {role}',
       '{resource}.{stack}',
     )
-    .option('--owner <name>', 'owner of the data space, for instance a project')
-    .option('--replace', 'replace the existing data space of this name; its values stay')
+    .option('--owner <name>', 'owner of the data space, for example a project')
+    .option('--replace', 'replace the existing data space of this name; its values are preserved')
     .addOption(configOption())
     .addOption(logLevelOption())
     .action(async (file: string, options: HeatPrepareOptions) => {
@@ -133,12 +133,15 @@ function addPrepare(heat: Command, context: CommandContext): void {
         const { userData } = await bridge.call<NewEnrolment>('enroll.create', request);
         parameters[parameter] = userData;
       }
-      // JSON is YAML: Heat reads it as an environment.
+      // JSON is valid YAML, so Heat can read it as an environment.
       await printJson(context.stdout, { parameters });
     });
 }
 
-/** @throws CommandError ERR_ARGS; BridgeError ERR_DATA_FORM */
+/**
+ * Loads the compiler of templates.
+ * @throws CommandError ERR_ARGS; BridgeError ERR_DATA_FORM
+ */
 async function loadTemplates(): Promise<HeatTemplates> {
   return (await loadGuests()).loadHeatTemplates();
 }
@@ -146,10 +149,7 @@ async function loadTemplates(): Promise<HeatTemplates> {
 async function parseRoles(text: string): Promise<PreparedRoles> {
   const given: unknown = tryParseJson(text);
   if (given !== undefined) return (await loadTemplates()).parsePreparedRoles(given);
-  throw new CommandError(
-    'ERR_ARGS',
-    'the file: expected JSON, as heat compile --print roles prints',
-  );
+  throw new CommandError('ERR_ARGS', 'the file: expected JSON from heat compile --print roles');
 }
 
 function fillPattern(

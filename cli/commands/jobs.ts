@@ -14,22 +14,22 @@ import { escapeName, printJson, printLine } from '../terminal.ts';
 
 const silenceReasons: Readonly<Record<NonNullable<Delivery['reason']>, string>> = {
   'key-not-accepted': 'its key is not accepted',
-  'never-heard': 'not heard since the master started',
-  'not-heard-since': 'not heard since the job was published',
-  'queue-full': 'perhaps skipped: the queue of a subscriber was full',
-  'no-return': 'heard since, but it returned nothing',
-  'not-sent': 'the master ended before it was sent',
-  unknown: 'the master ended meanwhile; whether it ran is not known',
+  'never-heard': 'no request since the master started',
+  'not-heard-since': 'no request since the job was published',
+  'queue-full': 'possibly skipped: the queue of a subscriber was full',
+  'no-return': 'made requests since then, but sent no return',
+  'not-sent': 'the master ended before the job was sent',
+  unknown: 'the master ended in the meantime; it is unknown whether the job ran',
 };
 
-/** One line a job, the latest first. */
+/** Prints one line per job, the latest first. */
 async function printJobs(
   jobs: readonly JobSummary[],
   { isJson }: { readonly isJson: boolean },
   { stdout, stderr }: Pick<CommandContext, 'stdout' | 'stderr'>,
 ): Promise<void> {
   if (isJson) await printJson(stdout, jobs);
-  else if (jobs.length === 0) await printLine(stderr, 'No job is kept.');
+  else if (jobs.length === 0) await printLine(stderr, 'No job is stored.');
   for (const job of isJson ? [] : jobs) {
     const { jid, user } = job;
     const what = `${describeFun(job)} on ${describeTarget(job)} by ${escapeName(user)}`;
@@ -37,7 +37,7 @@ async function printJobs(
   }
 }
 
-/** The job, and a line for each minion. */
+/** Returns the job as text, with a line for each minion. */
 function formatJob(job: JobReport): string {
   const width = Math.max(0, ...job.deliveries.map(({ minion }) => escapeName(minion).length));
   return [
@@ -53,7 +53,7 @@ function formatJob(job: JobReport): string {
   ].join('\n');
 }
 
-/** Everything that is known of the job. */
+/** Returns all data of the job. */
 function formatJobAsJson({
   tgt,
   fun,
@@ -91,7 +91,7 @@ function describeFun({ fun }: JobSummary): string {
 
 function describeTarget({ tgt, tgtType, isNarrowed }: JobSummary): string {
   const names = [tgt].flat().map(escapeName).join(',');
-  const limit = isNarrowed === true ? ', limited by the rights of the user' : '';
+  const limit = isNarrowed === true ? ", limited by the user's rights" : '';
   return (tgtType === 'glob' ? names : `${names} (${escapeName(tgtType)})`) + limit;
 }
 
@@ -118,7 +118,7 @@ interface ShowOptions extends OutputCommandOptions {
   readonly json?: boolean;
 }
 
-/** `saltbridge jobs`: what was published, what came back, and why the rest did not. */
+/** Defines `saltbridge jobs`: published jobs, their returns, and reasons for missing returns. */
 export function defineJobs(command: Command, context: CommandContext): void {
   command
     .command('list')
@@ -136,7 +136,7 @@ export function defineJobs(command: Command, context: CommandContext): void {
     .description('show one job: its state and its return on each minion')
     .argument('<jid>', "the job's id")
     .addOption(configOption())
-    .option('--no-returns', 'leave out the returns');
+    .option('--no-returns', 'omit the returns');
   addOutputOptions(show);
   show
     .addOption(jsonOption())

@@ -7,22 +7,23 @@ import type { CommandContext } from '../context.ts';
 import { CommandError, errorCodeOf } from '../errors.ts';
 import { printJson, printLine } from '../terminal.ts';
 
-/** What to make. */
+/** Options of a new key pair. */
 interface KeyFilesOptions {
-  /** A folder that exists. */
+  /** Existing directory. */
   readonly dir: string;
-  /** The files are `<name>.pem` and `<name>.pub`. */
+  /** Base name of the files `<name>.pem` and `<name>.pub`. */
   readonly name: string;
-  /** Size of the RSA key. */
+  /** Size of the RSA key, in bits. */
   readonly bits: number;
 }
 
-/** Salt makes no smaller ones. */
+/** Minimum size of a key in Salt, in bits. */
 const minBits = 2048;
 const maxBits = 8_192;
 
 /**
- * Makes a key pair and writes it: the private half 0400, the public one 0644. Both or none.
+ * Creates a key pair and writes it: the private key with mode 0400, the public one with 0644. If
+ * one file cannot be written, neither remains.
  * @throws CommandError ERR_ARGS, ERR_FILE_EXISTS
  */
 export async function generateKeyFiles(
@@ -31,10 +32,10 @@ export async function generateKeyFiles(
   { stdout }: Pick<CommandContext, 'stdout'>,
 ): Promise<void> {
   if (path.basename(name) !== name || name.startsWith('.') || name === '') {
-    throw new CommandError('ERR_ARGS', '--name is the name of a file, without a folder');
+    throw new CommandError('ERR_ARGS', '--name: expected a file name without a directory');
   }
   if (bits < minBits || bits > maxBits) {
-    throw new CommandError('ERR_ARGS', `--bits is a number from ${minBits} to ${maxBits}`);
+    throw new CommandError('ERR_ARGS', `--bits: expected a number from ${minBits} to ${maxBits}`);
   }
   const privateFile = path.join(dir, `${name}.pem`);
   const publicFile = path.join(dir, `${name}.pub`);
@@ -51,15 +52,18 @@ export async function generateKeyFiles(
   else await printLine(stdout, `${privateFile}\n${publicFile}\nfingerprint: ${finger}`);
 }
 
-/** Writes a file that must not be there. @throws CommandError ERR_FILE_EXISTS */
+/**
+ * Writes a file that must not exist.
+ * @throws CommandError ERR_FILE_EXISTS
+ */
 export async function writeNewFile(file: string, content: string, mode: number): Promise<void> {
   try {
     await writeFile(file, content, { mode, flag: 'wx' });
   } catch (cause) {
     if (errorCodeOf(cause) !== 'EEXIST') throw cause;
-    const message = `${file} exists; it is not replaced`;
+    const message = `${file} exists and is not replaced`;
     throw new CommandError('ERR_FILE_EXISTS', message, { cause });
   }
-  // The process' umask may have narrowed what minions' users need to read.
+  // The process's umask may have removed permissions that minions' users need.
   await chmod(file, mode);
 }

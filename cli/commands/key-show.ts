@@ -16,7 +16,7 @@ import {
 
 type LocalKeyInfo = Awaited<ReturnType<MasterApi['keys']['local']>>[number];
 
-/** The states as `salt-key -L` lists them [salt key.py]. */
+/** States in the order of `salt-key -L` [salt key.py]. */
 const keyStates: readonly {
   readonly state: KeyState;
   readonly heading: string;
@@ -28,7 +28,7 @@ const keyStates: readonly {
   { state: 'rejected', heading: 'Rejected Keys:', color: 'blue' },
 ];
 
-/** Keys by state, each state there and in Salt's order. */
+/** Groups keys by state. Contains every state, in Salt's order. */
 function groupByState(keys: readonly KeyInfo[]): Record<KeyState, KeyInfo[]> {
   const groups: Record<KeyState, KeyInfo[]> = {
     accepted: [],
@@ -40,14 +40,14 @@ function groupByState(keys: readonly KeyInfo[]): Record<KeyState, KeyInfo[]> {
   return groups;
 }
 
-/** How keys are shown. */
+/** Display options of keys. */
 interface KeyShowOptions {
   readonly isJson: boolean;
 }
 
 type KeyOutput = Pick<CommandContext, 'stdout'>;
 
-/** Lists every key by state. */
+/** Lists all keys by state. */
 export async function listKeys(
   api: MasterApi['keys'],
   { isJson }: KeyShowOptions,
@@ -58,7 +58,9 @@ export async function listKeys(
   else await printByState(stdout, keys, describeKey, { showsEmptyStates: true });
 }
 
-/** Shows fingerprints; without a glob of every key, the master's own first. */
+/**
+ * Shows fingerprints. Without a glob, it shows those of all keys, starting with the master's own.
+ */
 export async function fingerprintKeys(
   api: MasterApi['keys'],
   glob: string | undefined,
@@ -121,7 +123,7 @@ async function printByState(
   }
 }
 
-/** The id, and what an operator should know of it. */
+/** Returns the id with remarks for the operator. */
 function describeKey({ id, protocol, conflicts, ...marks }: KeyInfo): string {
   const notes: string[] = [];
   if (marks.isInvalid) notes.push('no public key');
@@ -129,7 +131,7 @@ function describeKey({ id, protocol, conflicts, ...marks }: KeyInfo): string {
   if (marks.alike) notes.push(`looks like ${formatIds(marks.alike)}`);
   if (marks.sharedWith) notes.push(`same key as ${formatIds(marks.sharedWith)}`);
   if (protocol > 0 && protocol < 3) notes.push(`protocol ${protocol}`);
-  if (conflicts > 0) notes.push(`${conflicts} sign-ins with another key`);
+  if (conflicts > 0) notes.push(`${conflicts} sign-ins with a different key`);
   return notes.length === 0 ? escapeName(id) : `${escapeName(id)} (${notes.join(', ')})`;
 }
 

@@ -11,10 +11,10 @@ import { fingerprintKeys, listKeys, printKeys } from './key-show.ts';
 
 type KeyChange = Awaited<ReturnType<MasterApi['keys']['accept']>>[number];
 
-/** What can be done to a key. */
+/** Operation that changes keys. */
 export type KeyOperation = 'accept' | 'reject' | 'delete';
 
-/** The options of such a command, as commander names them. */
+/** Options of such a command, with commander's names. */
 export interface KeyChangeOptions {
   readonly fingerprint?: string;
   readonly yes?: boolean;
@@ -37,7 +37,7 @@ const participles: Readonly<Record<KeyOperation, string>> = {
   delete: 'deleted',
 };
 
-/** Changes the keys that match, after a person has seen them, or at once with `-y`. */
+/** Changes the keys that match, after confirmation, or immediately with `-y`. */
 async function changeKeys(
   operation: KeyOperation,
   api: MasterApi['keys'],
@@ -72,7 +72,7 @@ async function changeKeys(
   }
 }
 
-/** Reports keys that match and cannot be accepted. */
+/** Reports matching keys that cannot be accepted. */
 async function reportInvalidKeys(
   api: MasterApi['keys'],
   glob: string,
@@ -88,14 +88,14 @@ async function reportInvalidKeys(
   }
 }
 
-/** Salt's message about a key that cannot be accepted. */
+/** Returns Salt's message about a key that cannot be accepted. */
 export function invalidKeyText(id: string): string {
   return `Unable to accept invalid key for ${escapeName(id)}.`;
 }
 
 /**
- * Shows the keys and asks. Each is then named by id and fingerprint, so that nothing is changed
- * that was not on the list, whatever signs in meanwhile. `undefined`: the person said no.
+ * Shows the keys and asks for confirmation. Each is then changed by id and fingerprint, so that a
+ * key which arrives in the meantime is not affected. Returns `undefined` if the answer is no.
  */
 async function changeConfirmed(
   operation: KeyOperation,
@@ -106,7 +106,10 @@ async function changeConfirmed(
 ): Promise<KeyChange[] | undefined> {
   const { ask, stderr } = context;
   if (ask === undefined) {
-    throw new CommandError('ERR_NOT_CONFIRMED', 'there is no terminal to ask on; add -y');
+    throw new CommandError(
+      'ERR_NOT_CONFIRMED',
+      'cannot ask for confirmation without a terminal; add -y',
+    );
   }
   const matches = compileGlob(glob);
   const states = statesOf(operation, options);
@@ -127,14 +130,14 @@ async function changeConfirmed(
   return changes;
 }
 
-/** The key was changed or replaced while the person was thinking. */
+/** Warns about a key that was changed or replaced during the question. */
 async function warnKeyChanged({ id }: KeyInfo, context: CommandContext): Promise<void> {
-  const message = `saltbridge: the key of ${escapeName(id)} has changed meanwhile and was left`;
+  const message = `saltbridge: the key of ${escapeName(id)} has changed in the meantime and was not modified`;
   await printLine(context.stderr, message);
   context.setExitCode(exitCodes.failure);
 }
 
-/** Changes one key, and only while it is the one that was shown. */
+/** Changes one key, if it is still the one that was shown. */
 export function changeKey(
   operation: KeyOperation,
   api: MasterApi['keys'],
@@ -189,7 +192,7 @@ interface GenerateOptions {
   readonly json?: boolean;
 }
 
-/** The states that each operation takes keys from, and those that it can be told to add. */
+/** States whose keys each operation changes, and states that options can add. */
 const operations: readonly {
   readonly operation: KeyOperation;
   readonly description: string;
@@ -202,13 +205,13 @@ const operations: readonly {
   },
   {
     operation: 'reject',
-    description: 'turn pending minions away',
+    description: 'reject pending minions',
     include: ['accepted', 'denied'],
   },
-  { operation: 'delete', description: 'forget keys, whatever their state', include: [] },
+  { operation: 'delete', description: 'delete keys in any state', include: [] },
 ];
 
-/** `saltbridge key`: what `salt-key` does. */
+/** Defines `saltbridge key`, which corresponds to `salt-key`. */
 export function defineKey(command: Command, context: CommandContext): void {
   addShowCommands(command, context);
   for (const { operation, description, include } of operations) {
@@ -237,7 +240,7 @@ export function defineKey(command: Command, context: CommandContext): void {
   command
     .command('unpin')
     .description('let a minion sign in with a lower protocol version than before')
-    .argument('<id>', 'id of the minion; no glob')
+    .argument('<id>', 'id of the minion, not a glob')
     .addOption(configOption())
     .addOption(logLevelOption())
     .action(async (id: string, { configDir }: ConfigOptions) => {

@@ -11,12 +11,15 @@ interface LocalClientOptions {
   readonly port?: number;
 }
 
-/** `saltbridge localclient`: Salt's own Python clients on the master's host. */
+/**
+ * Defines `saltbridge localclient`: the interface for Salt's own Python clients on the master's
+ * host.
+ */
 export function defineLocalClient(command: Command, context: CommandContext): void {
   command
     .command('enable')
     .description('open a loopback port and event sockets, and write a client configuration')
-    .option('--port <number>', 'port on 127.0.0.1 (default: 4507; 0: any free one)', toPort)
+    .option('--port <number>', 'port on 127.0.0.1 (default: 4507; 0: any free port)', toPort)
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -32,7 +35,7 @@ export function defineLocalClient(command: Command, context: CommandContext): vo
     .action((options: LocalClientOptions) => call('disable', {}, options, context));
   command
     .command('status')
-    .description('show whether and where they are served')
+    .description('show whether and where the interface is served')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -68,6 +71,6 @@ function formatStatus(status: LocalClientStatus): string {
     `enabled    127.0.0.1:${port}`,
     `directory  ${directory}`,
     `use        salt -c ${directory} …, or SALT_CLIENT_CONFIG=${directory}/master`,
-    `clients    ${eventReaders} read events; ${refused} requests were refused`,
+    `clients    ${eventReaders} read events; ${refused} requests were rejected`,
   ].join('\n');
 }

@@ -11,7 +11,10 @@ interface MetadataAgentOptions {
   readonly logLevel?: LogLevel;
 }
 
-/** `saltbridge metadata-agent`: tells Nova and the master which instance asks. */
+/**
+ * Defines `saltbridge metadata-agent`, which adds the identity of the requesting instance to
+ * requests for Nova and the master.
+ */
 export function defineMetadataAgent(command: Command, context: CommandContext): void {
   command
     .addOption(

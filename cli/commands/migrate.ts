@@ -1,4 +1,4 @@
-/** `saltbridge migrate`. */
+/** Defines `saltbridge migrate`. */
 
 import { chown, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -17,12 +17,15 @@ import { escapeLines, escapeName, printJson, printLine } from '../terminal.ts';
 import { writeNewFile } from './key-files.ts';
 
 const headings: Readonly<Record<MigrationOutcome, string>> = {
-  refused: 'Refused: somebody would miss it, or the master does not start',
-  ignored: 'Ignored: without effect here',
-  honoured: 'Honoured: works as it is',
+  refused: 'Refused: something relies on it, or the master does not start',
+  ignored: 'Ignored: has no effect here',
+  honoured: 'Honoured: works unchanged',
 };
 
-/** @param policyFile where the policy was written; default: it is a section of the text */
+/**
+ * Returns the report as text.
+ * @param policyFile file that the policy was written to; default: the text contains it
+ */
 function formatMigrationReport(report: MigrationReport, policyFile?: string): string {
   const sections = (['refused', 'ignored', 'honoured'] as const).flatMap((outcome) =>
     formatMigrationSection(
@@ -32,8 +35,8 @@ function formatMigrationReport(report: MigrationReport, policyFile?: string): st
   );
   const policy =
     policyFile === undefined
-      ? ['Least policy, one file for master.d', '', escapeLines(policyText(report))]
-      : [`The least policy is in ${escapeName(policyFile)}.`];
+      ? ['Smallest policy, a file for master.d', '', escapeLines(policyText(report))]
+      : [`The smallest policy is in ${escapeName(policyFile)}.`];
   return [...sections, ...policy, '', formatMigrationSummary(report)].join('\n');
 }
 
@@ -65,7 +68,7 @@ interface MigrateOptions {
   readonly json?: boolean;
 }
 
-/** `saltbridge migrate`. */
+/** Defines `saltbridge migrate`. */
 export function defineMigrate(command: Command, context: CommandContext): void {
   command
     .command('check')
@@ -73,12 +76,12 @@ export function defineMigrate(command: Command, context: CommandContext): void {
     .argument('[dir]', 'configuration directory of salt-master', '/etc/salt')
     .option(
       '--write <file>',
-      'write the smallest policy to a new file for master.d, with the readers of the main file',
+      'write the smallest policy to a new file for master.d, readable like the main file',
     )
     .addOption(
       new Option(
         '--policy <file>',
-        'the same with mode 0644; the file must be outside of the directory',
+        'write it with mode 0644; the file must be outside of the directory',
       ).conflicts('write'),
     )
     .addOption(jsonOption())
@@ -103,20 +106,23 @@ async function checkSite(
   if (report.counts.refused > 0) setExitCode(exitCodes.failure);
 }
 
-/** Writes a file of the configuration that the service can read: as it reads the main file. */
+/**
+ * Writes a configuration file with the permissions of the main file, so that the service can read
+ * it.
+ */
 async function writePolicy(file: string, directory: string, text: string): Promise<void> {
   const main = await stat(path.join(directory, 'master')).catch(() => undefined);
   await writeNewFile(file, text, 0o600 | ((main?.mode ?? 0) & 0o044));
   if (main !== undefined && process.getuid?.() === 0) await chown(file, main.uid, main.gid);
 }
 
-/** The directory that is looked at is not written to, not even when somebody asks for it. */
+/** Rejects a path inside the examined directory. That directory is never changed. */
 async function rejectPathInside(file: string, directory: string): Promise<void> {
   const folder = await realpath(path.dirname(path.resolve(file)));
   const inside = path.relative(await realpath(directory), folder);
   if (inside === '..' || inside.startsWith('../')) return;
   throw new CommandError(
     'ERR_ARGS',
-    `--policy ${file} lies in ${directory}, which is not changed; write it elsewhere, read it, and put it there yourself`,
+    `--policy ${file} is inside ${directory}, which is not changed: write it elsewhere, read it, then move it there yourself`,
   );
 }

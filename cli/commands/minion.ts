@@ -15,7 +15,7 @@ interface MinionOptions {
   readonly logLevel?: LogLevel;
 }
 
-/** `saltbridge minion`: the embedded minion as a process of its own. */
+/** Defines `saltbridge minion`: the embedded minion as a separate process. */
 export function defineMinion(command: Command, context: CommandContext): void {
   command
     .option('--master <host>', 'address of the master', '127.0.0.1')
@@ -37,7 +37,7 @@ async function runMinion(options: MinionOptions, { stderr }: CommandContext): Pr
     transport: dialZeromq({ host: master, requestPort: masterPort }),
     ...(masterFinger === undefined ? {} : { masterFinger }),
     onState: ({ state }) => logger.info({ state }, 'state'),
-    onError: (error) => logger.warn({ err: error }, 'went on after a failure'),
+    onError: (error) => logger.warn({ err: error }, 'continued after a failure'),
   });
   await Promise.race([minion.start().then(() => terminated), terminated]);
   await minion.stop();

@@ -19,7 +19,7 @@ interface PillarOptions {
   readonly pillarenv?: string;
 }
 
-/** `saltbridge pillar`. */
+/** Defines `saltbridge pillar`. */
 export function definePillar(command: Command, context: CommandContext): void {
   addShow(command, context);
   addExplain(command, context);
@@ -37,13 +37,17 @@ function addShow(pillar: Command, context: CommandContext): void {
         const text = options.json === true ? formatJson(value) : formatNested(value);
         return printLine(context.stdout, text);
       }
-      await printLine(context.stderr, 'There is nothing under this key.');
+      await printLine(context.stderr, 'No value has this key.');
       context.setExitCode(exitCodes.failure);
     });
 }
 
 function addExplain(pillar: Command, context: CommandContext): void {
-  addPillarSubcommand(pillar, 'explain', 'list the files that set a value; the last one wins')
+  addPillarSubcommand(
+    pillar,
+    'explain',
+    'list the files that set a value; the last one takes precedence',
+  )
     .argument('[key]', 'key of the value; nested keys are separated by :')
     .action(async (minion: string, key: string | undefined, options: PillarOptions) => {
       const { pillar: api } = await context.openApi(options.configDir);
@@ -59,7 +63,7 @@ function addDiff(pillar: Command, context: CommandContext): void {
   addPillarSubcommand(
     pillar,
     'diff',
-    'show the difference to the pillar that the minion last received',
+    'show the difference from the pillar that the minion last received',
   ).action(async (minion: string, options: PillarOptions) => {
     const { pillar: api } = await context.openApi(options.configDir);
     const changes = await api.diff(toPillarQuestion(minion, options));
@@ -95,10 +99,10 @@ function toPillarQuestion(minion: string, { saltenv, pillarenv }: PillarOptions)
 function formatExplanation(explanation: PillarExplanation): string {
   const { value, followsFromGrains, files, omitted } = explanation;
   return [
-    ...(omitted === 0 ? [] : [`${omitted} more files lie under these.`]),
+    ...(omitted === 0 ? [] : [`${omitted} more files are overridden by these.`]),
     ...files.map(formatOrigin),
-    ...(files.length === 0 ? ['No file gives it.'] : []),
-    ...(followsFromGrains ? ["It follows from the minion's own grains."] : []),
+    ...(files.length === 0 ? ['No file sets it.'] : []),
+    ...(followsFromGrains ? ["It is derived from the minion's own grains."] : []),
     'Value:',
     formatNested(value, { indent: 4 }),
   ].join('\n');

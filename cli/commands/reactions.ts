@@ -13,7 +13,7 @@ interface RunsOptions extends ReactionOptions {
   readonly limit: number;
 }
 
-/** `saltbridge reactions`. */
+/** Defines `saltbridge reactions`. */
 export function defineReactions(command: Command, context: CommandContext): void {
   addList(command, context);
   addShow(command, context);
@@ -66,7 +66,7 @@ function addRuns(reactions: Command, context: CommandContext): void {
       const of = name === undefined ? {} : { reaction: name };
       const runs = await api.reactions.runs({ ...of, limit });
       if (json) return printJson(context.stdout, runs);
-      if (runs.length === 0) await printLine(context.stderr, 'No run is kept.');
+      if (runs.length === 0) await printLine(context.stderr, 'No run is stored.');
       for (const run of runs) await printLine(context.stdout, formatRun(run));
     });
 }

@@ -24,35 +24,35 @@ import { printLeftOut } from './salt-output.ts';
 import { addTargetOptions, rangeProblem, type TargetOptions, toTarget } from './salt-target.ts';
 import { formatSaltUsageError, useSaltUsage } from './salt-usage.ts';
 
-/** As commander names them. */
+/** Options with commander's names. */
 interface SaltCpOptions extends TargetOptions, OutputCommandOptions {
   readonly configDir: string;
   readonly timeout?: number;
   readonly chunked?: boolean;
-  /** False with `--no-compression`. */
+  /** Whether chunks are compressed. False with `--no-compression`. */
   readonly compression: boolean;
 }
 
-/** What is copied, and where to. */
+/** Files to copy, and their destination. */
 interface CopyRequest {
   readonly sources: readonly string[];
   readonly destination: string;
 }
 
-/** A source as `--chunked` sends it. */
+/** A source file in the form that `--chunked` sends. */
 interface SourceFile {
   readonly file: string;
-  /** Permissions; `undefined`: an empty directory. */
+  /** Permissions, or `undefined` for an empty directory. */
   readonly mode: number | undefined;
 }
 
-/** What minions said of each file, in the order of their first words. */
+/** Returns of the minions for each file, in the order of their first return. */
 type Answers = Map<string, WireValue>;
 
-/** A file larger than this is sent in chunks or not at all: a job is held in memory whole. */
+/** Maximum size of a file without `--chunked`, in bytes. A job is held in memory completely. */
 const maxWholeBytes = 1_048_576;
 
-/** Ends the command with what Salt prints and returns. */
+/** Ends the command with Salt's output and exit code. */
 class CopyStopped extends Error {
   readonly exitCode: number;
   readonly isError: boolean;
@@ -64,7 +64,7 @@ class CopyStopped extends Error {
   }
 }
 
-/** Sends files as jobs, and collects what became of them. For a single use. */
+/** Sends files as jobs and collects the results. For a single use. */
 class FileCopier {
   readonly #jobs: MasterApi['jobs'];
   readonly #call: Omit<RunRequest, 'fun' | 'arg'>;
@@ -82,7 +82,7 @@ class FileCopier {
     this.#context = context;
   }
 
-  /** All files in one job; only text. */
+  /** Sends all files in one job. Supports only text. */
   async copyWhole({ sources, destination }: CopyRequest): Promise<Answers> {
     const texts = new Map<string, string>();
     for (const source of sources) {
@@ -92,7 +92,7 @@ class FileCopier {
     return this.#run('cp.recv', [texts, destination]);
   }
 
-  /** Each chunk of each file in a job of its own. */
+  /** Sends each chunk of each file in its own job. */
   async copyChunks(
     request: CopyRequest,
     chunks: { readonly size: number; readonly isCompressed: boolean },
@@ -127,12 +127,13 @@ class FileCopier {
     let isFirst = true;
     for await (const chunk of readChunks(file, size)) {
       const packed = isCompressed ? await promisify(gzip)(chunk) : chunk;
-      // By keyword: a minion takes text with an equals sign for one.
+      // Passed by keyword, because a minion would interpret text with an equals sign as a keyword
+      // argument.
       const answers = await this.#run('cp.recv_chunked', [], {
         ...{ dest: remote, chunk: packed.toString('base64'), append: !isFirst },
         ...{ compressed: isCompressed, mode },
       });
-      // Nobody is there: nobody will be for the rest of it.
+      // No minion responded, so none will receive the rest.
       if (answers.size === 0) return;
       for (const [minion, answer] of answers) {
         this.#record(minion, remote, answer);
@@ -156,7 +157,7 @@ class FileCopier {
     await printLeftOut(stderr, published);
   }
 
-  /** What minions return; `false` of those that do not. */
+  /** Runs a function and returns the returns of the minions, or `false` for those without one. */
   async #run(fun: string, arg: readonly WireValue[], kwarg: WireMap = {}): Promise<Answers> {
     const answers: Answers = new Map();
     const { interruption } = this.#context;
@@ -170,7 +171,7 @@ class FileCopier {
   }
 }
 
-/** `undefined`: there is no such file, which Salt passes over without a word. */
+/** Reads a file. Returns `undefined` if it does not exist. Salt skips such a file silently. */
 async function readWhole(file: string): Promise<string | undefined> {
   const found = await stat(file).catch(absentFile);
   if (found === undefined) return undefined;
@@ -190,7 +191,7 @@ async function readWhole(file: string): Promise<string | undefined> {
       await handle.readFile(),
     );
   } catch (cause) {
-    throw new CommandError('ERR_ARGS', `${file} is not text in UTF-8; add --chunked`, { cause });
+    throw new CommandError('ERR_ARGS', `${file} is not UTF-8 text; add --chunked`, { cause });
   } finally {
     await handle.close();
   }
@@ -200,7 +201,7 @@ function absentFile(error: unknown): undefined {
   if (errorCodeOf(error) !== 'ENOENT') throw error;
 }
 
-/** A file itself, or all files and empty directories below a directory. */
+/** Returns a file, or all files and empty directories below a directory. */
 async function listFiles(source: string): Promise<SourceFile[]> {
   const found = await stat(source).catch(absentFile);
   if (found === undefined)
@@ -213,7 +214,7 @@ async function listFiles(source: string): Promise<SourceFile[]> {
   return below;
 }
 
-/** Where a file goes: below the destination with the name of the source that it belongs to. */
+/** Returns the destination of a file: below the given destination, with the name of its source. */
 function remotePath(file: string, { sources, destination }: CopyRequest, isInto: boolean): string {
   if (sources.includes(file)) {
     return isInto ? path.posix.join(destination, path.basename(file)) : destination;
@@ -222,7 +223,7 @@ function remotePath(file: string, { sources, destination }: CopyRequest, isInto:
   return path.posix.join(destination, path.basename(source), path.relative(source, file));
 }
 
-/** At least one, so that an empty file is made. */
+/** Yields the chunks of a file, at least one, so that an empty file is created. */
 async function* readChunks(file: string, size: number): AsyncGenerator<Buffer, void, void> {
   const handle: FileHandle = await open(file);
   try {
@@ -237,7 +238,10 @@ async function* readChunks(file: string, size: number): AsyncGenerator<Buffer, v
   }
 }
 
-/** @returns how many bytes were there; fewer than fit at the end of the file */
+/**
+ * Fills a buffer from a file.
+ * @returns the number of bytes, which is smaller only at the end of the file
+ */
 async function fill(handle: FileHandle, buffer: Buffer): Promise<number> {
   let length = 0;
   while (length < buffer.length) {
@@ -248,16 +252,21 @@ async function fill(handle: FileHandle, buffer: Buffer): Promise<number> {
   return length;
 }
 
-/** `saltbridge salt-cp`: takes the flags of Salt's own command and prints what it prints. */
+/**
+ * Defines `saltbridge salt-cp`, which accepts the flags of Salt's command and prints its output.
+ */
 export function defineSaltCp(command: Command, context: CommandContext): void {
   command
     .usage('[options] <tgt> <source...> <destination>')
-    .argument('[tgt]', 'which minions: a glob on their ids, or as one of the options says')
-    .argument('[files...]', 'files on this host, and last the path on the minions')
+    .argument('[tgt]', 'target: a glob on minion ids, or the type that an option selects')
+    .argument('[files...]', 'files on this host, followed by the path on the minions')
     .addOption(configOption());
   addTargetOptions(command, ['pcre', 'list', 'grain', 'grainPcre', 'nodegroup', 'range'])
-    .option('-t, --timeout <seconds>', 'time for minions to answer', parseSeconds)
-    .option('-C, --chunked', 'copy in chunks: large files, and directories with all below them')
+    .option('-t, --timeout <seconds>', 'time for minions to respond', parseSeconds)
+    .option(
+      '-C, --chunked',
+      'copy in chunks: supports large files, and directories with their content',
+    )
     .option('-n, --no-compression', 'do not compress chunks');
   addOutputOptions(command);
   command.addOption(logLevelOption());
@@ -316,7 +325,7 @@ async function copy(
   return copier.copyChunks(request, { size, isCompressed: compression });
 }
 
-/** Links are followed; what is not there keeps its name. */
+/** Resolves symbolic links. A path that does not exist remains unchanged. */
 function resolvePath(file: string): Promise<string> {
   return realpath(file).catch(() => path.resolve(file));
 }

@@ -1,4 +1,4 @@
-/** Failures that Salt's commands print as results, on standard output and with its texts. */
+/** Failures that Salt's commands print as results, to standard output and with Salt's texts. */
 
 import type { CommandContext } from '../context.ts';
 import { errorCodeOf, exitCodes } from '../errors.ts';
@@ -7,7 +7,7 @@ import { chooseOutput, type OutputCommandOptions } from '../output/output-option
 import { formatData } from '../output/outputters.ts';
 import { escapeLines, printLine } from '../terminal.ts';
 
-/** A command that is named as Salt's. */
+/** Command with the name of one of Salt's. */
 type SaltCommand = 'salt' | 'salt-cp' | 'salt-key' | 'salt-run';
 
 /**

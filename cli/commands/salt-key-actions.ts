@@ -13,7 +13,7 @@ import { invalidKeyText, type KeyOperation } from './key.ts';
 import { formatKeys, type KeyPlaceName, type KeysByPlace } from './salt-key-output.ts';
 import { keyPlaces, type ListedKey, type SaltKeySource } from './salt-key-source.ts';
 
-/** Which states an argument of `--list` means, by how it begins. */
+/** States by the beginning of an argument of `--list`. */
 const listArguments: readonly (readonly [string, readonly KeyState[]])[] = [
   ['acc', ['accepted']],
   ['pre', ['pending']],
@@ -23,23 +23,25 @@ const listArguments: readonly (readonly [string, readonly KeyState[]])[] = [
   ['all', ['accepted', 'pending', 'rejected', 'denied']],
 ];
 
-/** What a change is asked for with. */
+/** A requested change of keys. */
 interface KeyChangeRequest {
   readonly operation: KeyOperation;
-  /** Globs with commas between them. */
+  /** Globs, separated by commas. */
   readonly match: string;
-  /** States beyond the operation's own. */
+  /** States in addition to the operation's own. */
   readonly include: readonly KeyState[];
-  /** Whether nobody is to be asked. */
+  /** Whether to change the keys without confirmation. */
   readonly isConfirmed: boolean;
 }
 
-/** The states that `--list <argument>` means; `undefined`: it is none of Salt's. */
+/**
+ * Returns the states for `--list <argument>`, or `undefined` if Salt does not accept the argument.
+ */
 export function listedStates(argument: string): readonly KeyState[] | undefined {
   return listArguments.find(([start]) => argument.startsWith(start))?.[1];
 }
 
-/** Shows and changes keys in Salt's words. */
+/** Shows and changes keys with Salt's texts. */
 export class SaltKeyActions {
   readonly #source: SaltKeySource;
   readonly #context: CommandContext;
@@ -63,12 +65,12 @@ export class SaltKeyActions {
     );
   }
 
-  /** Public keys; `undefined`: all, also of places without any. */
+  /** Prints public keys. `undefined` prints all, including empty groups. */
   async print(match: string | undefined): Promise<void> {
     await this.#show(await this.#texts(match, 'publicKey'));
   }
 
-  /** Fingerprints, the master's own too. */
+  /** Prints fingerprints, including the master's own. */
   async fingerprints(match: string | undefined): Promise<void> {
     const texts = await this.#texts(match, 'fingerprint');
     const matches = globMatcher(match ?? '*');
@@ -82,7 +84,7 @@ export class SaltKeyActions {
     await this.#show(texts);
   }
 
-  /** Shows what matches, asks, changes it, and names what was changed. */
+  /** Shows the matching keys, asks for confirmation, changes them, and prints the changed ones. */
   async change(request: KeyChangeRequest): Promise<void> {
     const { operation, match } = request;
     const matches = globMatcher(match);
@@ -134,12 +136,15 @@ export class SaltKeyActions {
     this.#context.stdout.write(`Proceed? ${isDelete ? '[N/y]' : '[n/Y]'} `);
     const answer = await this.#context.input.readLine();
     if (answer === undefined) {
-      throw new CommandError('ERR_NOT_CONFIRMED', 'nobody answered; add -y');
+      throw new CommandError('ERR_NOT_CONFIRMED', 'no confirmation was given; add -y');
     }
     return answer === '' ? !isDelete : answer.toLowerCase().startsWith('y');
   }
 
-  /** Salt names an id once for each place in which it is found afterwards. */
+  /**
+   * Changes the keys. Like Salt, it prints an id once for each state in which it is found
+   * afterwards.
+   */
   async #apply(operation: KeyOperation, chosen: readonly ListedKey[]): Promise<string[]> {
     const changed: ListedKey[] = [];
     for (const key of chosen) {
@@ -163,7 +168,10 @@ export class SaltKeyActions {
   }
 }
 
-/** Deleting looks everywhere; others list what is pending first. */
+/**
+ * Returns the order in which states are changed. Deleting covers all states; other operations start
+ * with pending keys.
+ */
 function changeOrder({ operation, include }: KeyChangeRequest): typeof keyPlaces {
   if (operation === 'delete') return keyPlaces;
   const order: readonly KeyState[] = ['pending', 'accepted', 'rejected', 'denied'];
@@ -182,7 +190,7 @@ function idsIn(keys: readonly ListedKey[], state: KeyState): string[] {
   return sortById(keys.filter((key) => key.state === state)).map(idOf);
 }
 
-/** [salt utils/data.py sorted_ignorecase] */
+/** Sorts keys by id [salt utils/data.py sorted_ignorecase]. */
 function sortById(keys: readonly ListedKey[]): ListedKey[] {
   return keys.toSorted((left, right) => textOrder(left.id.toLowerCase(), right.id.toLowerCase()));
 }

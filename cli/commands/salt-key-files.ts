@@ -13,20 +13,20 @@ import {
 import { makeDirectory } from '#runtime';
 import { writeNewFile } from './key-files.ts';
 
-/** What is signed, and with what; files that are not given are those of the PKI directory. */
+/** Files of the signature. The default is the PKI directory's files. */
 export interface SignatureOptions {
   readonly priv?: string;
   readonly pub?: string;
   readonly signaturePath?: string;
   readonly autoCreate?: boolean;
-  /** Bits of a key that is made. */
+  /** Size of a new key, in bits. */
   readonly keysize: number;
 }
 
 /**
- * Makes `<name>.pem` and `<name>.pub`; a pair that is there stays.
- * @param passphrase - encrypts the private half
- * @returns the fingerprint of the public half
+ * Creates `<name>.pem` and `<name>.pub`. An existing pair remains unchanged.
+ * @param passphrase - encrypts the private key
+ * @returns the fingerprint of the public key
  */
 export async function generateSaltKeyPair(
   dir: string,
@@ -45,9 +45,9 @@ export async function generateSaltKeyPair(
 }
 
 /**
- * Signs the master's public key as minions get it: without the last line feed of its file, which
- * Salt's own `salt-key` signs as well [WIRE 6.6].
- * @returns true, or why not: false when the file is there
+ * Signs the master's public key in the form that minions receive: without the last line feed of its
+ * file. Salt's `salt-key` signs it as well [WIRE 6.6].
+ * @returns true on success, false if the file exists, or a message
  */
 export async function generateMasterSignature(
   config: MasterConfig,

@@ -3,7 +3,7 @@
 import { textOrder } from '#template/python/comparison.ts';
 import { type Colors, escapeLines, escapeName } from '../terminal.ts';
 
-/** Where keys are, by the names of Salt's directories; `local` are the master's own. */
+/** Name of a group of keys: Salt's directory names, and `local` for the master's own. */
 export type KeyPlaceName =
   | 'local'
   | 'minions'
@@ -11,7 +11,7 @@ export type KeyPlaceName =
   | 'minions_pre'
   | 'minions_rejected';
 
-/** Ids by place, or ids with a text each. */
+/** Ids by group, or ids with a text each. */
 export type KeysByPlace = ReadonlyMap<
   KeyPlaceName,
   readonly string[] | ReadonlyMap<string, string>
@@ -27,7 +27,7 @@ const headings: Readonly<
   minions_rejected: { text: 'Rejected Keys:', light: 'lightBlue', color: 'blue' },
 };
 
-/** Each place with its keys below it, both sorted. May be empty. */
+/** Returns each group with its keys, both sorted. May be empty. */
 export function formatKeys(keys: KeysByPlace, colors: Colors): string {
   const places = [...keys].sort(([left], [right]) => textOrder(left, right));
   const lines = places.flatMap(([place, content]) => {

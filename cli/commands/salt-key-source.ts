@@ -1,4 +1,7 @@
-/** Keys as `salt-key` reads and changes them: those of the master, or through wheel functions of a user. */
+/**
+ * Access to keys for `salt-key`: directly to those of the master, or through wheel functions of a
+ * user.
+ */
 
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -10,7 +13,7 @@ import { errorCodeOf } from '../errors.ts';
 import { changeKey, type KeyOperation } from './key.ts';
 import type { KeyPlaceName } from './salt-key-output.ts';
 
-/** Salt's directories, in the order in which it looks into them. */
+/** Salt's directories, in the order in which Salt searches them. */
 export const keyPlaces: readonly { readonly place: KeyPlaceName; readonly state: KeyState }[] = [
   { place: 'minions', state: 'accepted' },
   { place: 'minions_pre', state: 'pending' },
@@ -20,7 +23,7 @@ export const keyPlaces: readonly { readonly place: KeyPlaceName; readonly state:
 
 type LocalKeyInfo = Awaited<ReturnType<MasterApi['keys']['local']>>[number];
 
-/** A key of a list. A source that is asked for ids may leave the other texts empty. */
+/** A listed key. If only ids were requested, the other texts may be empty. */
 export interface ListedKey {
   readonly id: string;
   readonly state: KeyState;
@@ -28,17 +31,23 @@ export interface ListedKey {
   readonly publicKey: string;
 }
 
-/** What `salt-key` needs of keys. */
+/** Operations on keys that `salt-key` uses. */
 export interface SaltKeySource {
   /** Lists the keys of all states. */
   list(texts: 'ids' | 'publicKey' | 'fingerprint'): Promise<readonly ListedKey[]>;
   /** Returns fingerprints of the master's own key files. */
   local(): Promise<readonly LocalKeyInfo[]>;
-  /** Changes a key that was listed. @returns false for a key that cannot be accepted */
+  /**
+   * Changes a listed key.
+   * @returns false if the key cannot be accepted
+   */
   change(operation: KeyOperation, key: ListedKey): Promise<boolean>;
 }
 
-/** The keys of a master on this host, whether it runs or not. Keys are changed while they are those listed. */
+/**
+ * Returns the keys of a master on this host, whether or not it is running. A key is only changed if
+ * it is still the listed one.
+ */
 export function localKeySource(api: MasterApi['keys'], configDir: string): SaltKeySource {
   return {
     list: () => api.list(),
@@ -58,7 +67,7 @@ export function localKeySource(api: MasterApi['keys'], configDir: string): SaltK
   };
 }
 
-/** Fingerprints of the files of private halves, which tell whether two files are the same. */
+/** Returns fingerprints of private key files, which show whether two files are equal. */
 async function privateHalves(
   own: readonly LocalKeyInfo[],
   configDir: string,
@@ -73,10 +82,10 @@ async function privateHalves(
   return found;
 }
 
-/** The wheel functions that Salt's `salt-key --eauth` calls for each kind of list. */
+/** Wheel functions that Salt's `salt-key --eauth` calls for each kind of list. */
 const listFunctions = { ids: 'key.name_match', publicKey: 'key.print', fingerprint: 'key.finger' };
 
-/** Keys through wheel functions, with the rights of a user [salt key.py _run_cmd]. */
+/** Returns keys through wheel functions, with the rights of a user [salt key.py _run_cmd]. */
 export function userKeySource(wheel: UserApi['wheel']): SaltKeySource {
   const call = async (fun: string, kwarg: Readonly<Record<string, WireValue>>) => {
     const { return: value, success } = await wheel.run({ fun, kwarg });
@@ -111,7 +120,9 @@ export function userKeySource(wheel: UserApi['wheel']): SaltKeySource {
   };
 }
 
-/** Options of the wheel functions for states beyond their own. Deleting takes keys of any state. */
+/**
+ * Returns options of the wheel functions for additional states. Deleting covers keys in any state.
+ */
 function includedBy(operation: KeyOperation, state: KeyState): Readonly<Record<string, boolean>> {
   return operation === 'delete' || state === 'pending' ? {} : { [`include_${state}`]: true };
 }

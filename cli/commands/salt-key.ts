@@ -20,7 +20,7 @@ import { generateMasterSignature, generateSaltKeyPair } from './salt-key-files.t
 import { localKeySource, type SaltKeySource, userKeySource } from './salt-key-source.ts';
 import { formatSaltUsageError, useSaltUsage } from './salt-usage.ts';
 
-/** As commander names them. */
+/** Options with commander's names. */
 interface SaltKeyOptions extends OutputCommandOptions, LoginOptions {
   readonly list?: string;
   readonly listAll?: boolean;
@@ -49,7 +49,7 @@ interface SaltKeyOptions extends OutputCommandOptions, LoginOptions {
   readonly autoCreate?: boolean;
 }
 
-/** Adds them all, in the order in which they are explained. */
+/** Adds all options, in the order of the help. */
 function addSaltKeyOptions(command: Command): void {
   command
     .addOption(configOption())
@@ -84,16 +84,18 @@ function addSaltKeyOptions(command: Command): void {
   addLoginOptions(command, '--auth');
   addOutputOptions(command);
   command
-    .option('-q, --quiet', 'has no effect here; in Salt it suppresses errors only')
+    .option('-q, --quiet', 'has no effect here; in Salt it only suppresses errors')
     .addOption(new Option('--rotate-aes-key <boolean>').hideHelp())
     .addOption(new Option('--preserve-minions <boolean>').hideHelp())
     .addOption(new Option('--log-level <level>').hideHelp());
 }
 
-/** Bits that Salt takes. */
+/** Key sizes that Salt accepts, in bits. */
 const keysizes = { minimum: 2048, maximum: 32_768 };
 
-/** `saltbridge salt-key`: takes the flags of Salt's own command and prints what it prints. */
+/**
+ * Defines `saltbridge salt-key`, which accepts the flags of Salt's command and prints its output.
+ */
 export function defineSaltKey(command: Command, context: CommandContext): void {
   addSaltKeyOptions(command);
   useSaltUsage(command, context.stdout).allowExcessArguments();
@@ -113,12 +115,15 @@ export function defineSaltKey(command: Command, context: CommandContext): void {
 
 const deleteAllProblem = 'Error: Delete all takes no arguments. Use -d to delete specified keys';
 
-/** A complaint in Salt's words. Salt ignores words that belong to no option, and does the rest. */
+/**
+ * Returns a usage error in Salt's words. Salt ignores words that belong to no option, and executes
+ * the rest.
+ */
 function findUsageError(
   { list, keysize }: SaltKeyOptions,
   words: readonly string[],
 ): string | undefined {
-  if (words.length > 0) return `no option takes the argument ${words.map(escapeName).join(' ')}`;
+  if (words.length > 0) return `no option accepts the argument ${words.map(escapeName).join(' ')}`;
   if (list && listedStates(list) === undefined) {
     return `'${list}' is not a valid argument to '--list'`;
   }
@@ -140,7 +145,7 @@ async function runSaltKey(options: SaltKeyOptions, context: CommandContext): Pro
   }
 }
 
-/** The keys of the master, or with `--auth` those that a user may see and change. */
+/** Opens the keys of the master, or with `--auth` those that a user may see and change. */
 async function openSource(
   options: SaltKeyOptions,
   context: CommandContext,
@@ -153,7 +158,9 @@ async function openSource(
   return { source: userKeySource(wheel), close };
 }
 
-/** When several things are asked for, Salt does the first in this order. */
+/**
+ * Executes the requested action. If there are several, Salt executes only the first in this order.
+ */
 async function runKeyAction(saltKey: SaltKeyActions, options: SaltKeyOptions): Promise<void> {
   const { list, accept, reject, finger } = options;
   if (list) return saltKey.list(listedStates(list) ?? []);
@@ -188,7 +195,7 @@ function includedStates(options: SaltKeyOptions): KeyState[] {
 
 async function generateKeys(options: SaltKeyOptions, context: CommandContext): Promise<void> {
   const keysize = Number(options.keysize);
-  // A pair of keys may be made where no configuration is.
+  // A key pair can be created without a configuration.
   const commandDefaults = async (): Promise<CommandDefaults> => saltDefaults;
   const { output, sink } = await chooseOutput(options, { ...context, commandDefaults });
   const result = options.genKeys

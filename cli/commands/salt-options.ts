@@ -7,13 +7,13 @@ import { addOutputOptions, type OutputCommandOptions } from '../output/output-op
 import type { SaltRequestOptions } from './salt-request.ts';
 import { addTargetOptions } from './salt-target.ts';
 
-/** As commander names them. */
+/** Options with commander's names. */
 export interface SaltOptions extends SaltRequestOptions, OutputCommandOptions, LoginOptions {
   readonly configDir: string;
   readonly static?: boolean;
   readonly async?: boolean;
   readonly batch?: string;
-  /** Salt's other name for it. */
+  /** Alias of the batch option in Salt. */
   readonly batchSize?: string;
   readonly batchWait?: number;
   readonly batchSafeLimit?: number;
@@ -31,7 +31,7 @@ export interface SaltOptions extends SaltRequestOptions, OutputCommandOptions, L
   readonly summary?: boolean;
 }
 
-/** Adds them all, in the order in which they are explained. */
+/** Adds all options, in the order of the help. */
 export function addSaltOptions(command: Command): void {
   command.addOption(configOption());
   addTargetOptions(command)
@@ -39,7 +39,7 @@ export function addSaltOptions(command: Command): void {
     .option('--preview-target', 'run nothing: list the minions that the target matches')
     .option(
       '-t, --timeout <seconds>',
-      'time without a return before minions are asked whether they still run the job',
+      'time without a return after which minions are asked whether they are still running the job',
       parseSeconds,
     )
     .option(
@@ -65,16 +65,16 @@ export function addSaltOptions(command: Command): void {
     .option('--failhard', 'stop a batch at the first failure')
     .option('--subset <n>', 'run on n minions, chosen at random', parseCount)
     .option('-s, --static', 'print all returns together at the end')
-    .option('-p, --progress', 'show progress, and a summary in place of returns')
+    .option('-p, --progress', 'show progress, and a summary instead of returns')
     .option('-d, --doc', 'print the documentation of a function, or of all functions')
     .addOption(new Option('--documentation').hideHelp())
     .option('-v, --verbose', 'print the jid, and minion ids in the summary')
     .option('--show-jid', 'print the jid')
     .addOption(new Option('--show-timeout').hideHelp())
-    .option('--hide-timeout', 'do not list minions that do not answer')
+    .option('--hide-timeout', 'do not list minions that do not respond')
     .option('--summary', 'print a summary at the end')
     .option('--return <names>', 'returners for the minions to use')
-    .option('--start-event', 'let minions of 3008 and later fire an event when they begin')
+    .option('--start-event', 'let minions of 3008 and later emit an event when they begin')
     .option('--metadata <map>', 'data that is stored with the job and returned')
     .option('--jid <jid>', 'jid to use instead of a new one')
     .option('--args-separator <text>', 'separator of the arguments of several functions', ',')

@@ -1,4 +1,6 @@
-/** Output of `saltbridge salt`: documentation, summaries, target plans and minions without an answer. */
+/**
+ * Output of `saltbridge salt`: documentation, summaries, target plans and minions without a return.
+ */
 
 import type { TargetPlan } from '#master';
 import type { WireValue } from '#minion-protocol';
@@ -8,7 +10,7 @@ import { formatData, type MinionReturn, type OutputOptions } from '../output/out
 import { mapEntries, pythonStr } from '../output/value-text.ts';
 import { escapeLines, escapeName, printLine } from '../terminal.ts';
 
-/** Each function's text once, whichever minion has it first; sorted. */
+/** Returns the text of each function once, sorted, whichever minion sent it first. */
 export function formatFunctionDocs(
   results: readonly MinionReturn[],
   options: OutputOptions,
@@ -28,18 +30,18 @@ export function formatFunctionDocs(
   );
 }
 
-/** Who did what. */
+/** Results of a job by minion. */
 interface JobSummaryFacts {
   readonly returned: readonly string[];
-  /** Minions that did not return. */
+  /** Minions without a return. */
   readonly silent: readonly string[];
-  /** Those of `returned` that failed. */
+  /** Minions among `returned` that failed. */
   readonly failed: readonly string[];
 }
 
 const rule = '-'.repeat(43);
 
-/** Begins with two empty lines. */
+/** Returns the summary, which begins with two empty lines. */
 export function formatJobSummary(facts: JobSummaryFacts, isVerbose: boolean): string {
   const { returned, silent, failed } = facts;
   const names = (title: string, minions: readonly string[]): string[] =>
@@ -59,19 +61,19 @@ export function formatJobSummary(facts: JobSummaryFacts, isVerbose: boolean): st
   ].join('\n');
 }
 
-/** A line for each minion with the reason why it is there. */
+/** Returns a line for each minion with the reason why the target matches it. */
 export function formatTargetPlan({ minions }: TargetPlan): string {
   return minions
     .map((minion) => `${escapeName(minion.id)}: ${formatTargetReason(minion)}`)
     .join('\n');
 }
 
-/** Why an expression means nobody. */
+/** Returns the message for an expression that cannot be evaluated. */
 export function formatTargetProblem(problem: string): string {
-  return `saltbridge: the target is broken: ${escapeName(problem)}`;
+  return `saltbridge: invalid target: ${escapeName(problem)}`;
 }
 
-/** Prints the part of a target that the job was not sent to. */
+/** Prints the part of a target that did not get the job. */
 export async function printLeftOut(
   stderr: CommandContext['stderr'],
   { missing, isNarrowed }: { readonly missing: readonly string[]; readonly isNarrowed?: true },
@@ -83,9 +85,9 @@ export async function printLeftOut(
   if (isNarrowed) await printLine(stderr, narrowedTarget);
 }
 
-/** Notice about a target that the caller's rights limited; it names no minion. */
+/** Notice about a target that the caller's rights limited. It contains no minion id. */
 export const narrowedTarget =
-  'saltbridge: your rights limit this target: the job went only to minions that they name';
+  'saltbridge: your rights limit this target: the job was sent only to the permitted minions';
 
 function formatTargetReason(minion: TargetPlan['minions'][number]): string {
   switch (minion.reason) {
@@ -98,19 +100,22 @@ function formatTargetReason(minion: TargetPlan['minions'][number]): string {
   }
 }
 
-/** Why there is no return [salt client/__init__.py get_cli_event_returns]. */
+/**
+ * Returns Salt's result for a minion without a return [salt client/__init__.py
+ * get_cli_event_returns].
+ */
 export function noResponseReturn(minion: string, jid: string): MinionReturn {
   const value = `Minion did not return. [No response]\n${lookUpHint(jid)}`;
   return { minion, value, isFailure: true, out: 'no_return' };
 }
 
-/** The same of one that had not come back from a restart of the master. */
+/** Returns the result for a minion that had not reconnected after a restart of the master. */
 export function reconnectingReturn(minion: string, jid: string): MinionReturn {
   const value = `Minion did not return. [Reconnecting after the restart of the master]\n${lookUpHint(jid)}`;
   return { minion, value, isFailure: true, out: 'no_return' };
 }
 
-/** What Salt says when its person leaves before the minions are done [salt scripts.py]. */
+/** Returns Salt's text for an interruption before the job has ended [salt scripts.py]. */
 export function formatInterrupted(jid: string): string {
   return `\nExiting gracefully on Ctrl-c\nThis job's jid is: ${jid}\n${lookUpHint(jid)}`;
 }

@@ -5,7 +5,7 @@ import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { CommandError } from '../errors.ts';
 import { type TargetOptions, toTarget } from './salt-target.ts';
 
-/** Options of the command that say what is to be done. */
+/** Options of the command that define the request. */
 export interface SaltRequestOptions extends TargetOptions {
   readonly timeout?: number;
   readonly gatherJobTimeout?: number;
@@ -15,12 +15,12 @@ export interface SaltRequestOptions extends TargetOptions {
   readonly return?: string;
   readonly jid?: string;
   readonly argsSeparator: string;
-  /** Names, comma separated; commander's name for `--no-parse`. */
+  /** Names, separated by commas. Commander's name for `--no-parse`. */
   readonly parse: string;
 }
 
 /**
- * The request of a command line.
+ * Returns the request of a command line.
  * @throws CommandError ERR_ARGS, ERR_COMPOUND
  */
 export function toRunRequest(
@@ -55,7 +55,10 @@ function parseCall(
   return { fun: funs, arg: lists.map((list) => parseArgumentList(list, noParse)) };
 }
 
-/** Separators stand alone, or else anywhere inside the arguments. */
+/**
+ * Splits arguments at separators, which are separate words or otherwise anywhere inside the
+ * arguments.
+ */
 function splitArguments(args: readonly string[], functions: number, separator: string): string[][] {
   const isAlone = args.filter((arg) => arg === separator).length === functions - 1;
   const lists: string[][] = [[]];
@@ -81,5 +84,5 @@ function parseArgumentList(args: readonly string[], noParse: readonly string[]):
 function parseMetadata(text: string): WireMap {
   const value = parseArgument(text);
   if (isWireMap(value)) return value;
-  throw new CommandError('ERR_ARGS', '--metadata is not a map; expected for instance {key: value}');
+  throw new CommandError('ERR_ARGS', '--metadata: expected a map, for example {key: value}');
 }

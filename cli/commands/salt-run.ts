@@ -16,7 +16,7 @@ import { printLine } from '../terminal.ts';
 import { printSaltFailure } from './salt-failures.ts';
 import { formatSaltUsageError, useSaltUsage } from './salt-usage.ts';
 
-/** As commander names them. */
+/** Options with commander's names. */
 interface SaltRunOptions extends OutputCommandOptions, LoginOptions {
   readonly timeout?: number;
   readonly doc?: boolean;
@@ -24,11 +24,11 @@ interface SaltRunOptions extends OutputCommandOptions, LoginOptions {
   readonly async?: boolean;
   readonly quiet?: boolean;
   readonly jid?: string;
-  /** Names, comma separated; commander's name for `--no-parse`. */
+  /** Names, separated by commas. Commander's name for `--no-parse`. */
   readonly parse: string;
 }
 
-/** Prints what a function, a module or all functions are for. */
+/** Prints the documentation of a function, a module or all functions. */
 async function showRunnerDocs(
   context: CommandContext,
   prefix: string | undefined,
@@ -41,7 +41,10 @@ async function showRunnerDocs(
   return exitCodes.ok;
 }
 
-/** Runs a function and prints what it returns. @returns the exit code, as Salt's */
+/**
+ * Runs a function and prints its return.
+ * @returns Salt's exit code
+ */
 async function runRunner(
   context: CommandContext,
   fun: string,
@@ -74,7 +77,7 @@ async function callRunner(
   try {
     if (options.async === true) {
       const { tag } = await runners.start(call);
-      await printLine(context.stderr, `saltbridge: started; its events begin with ${tag}`);
+      await printLine(context.stderr, `saltbridge: started; its events have the prefix ${tag}`);
       return exitCodes.ok;
     }
     const result = await runners.run(call);
@@ -83,13 +86,13 @@ async function callRunner(
   } catch (error) {
     const text = error instanceof Error ? await refusalText(error, fun, runners) : undefined;
     if (text === undefined) throw error;
-    // Salt prints this as if it were a result, and ends well.
+    // Salt prints this as a result and exits with 0.
     await printResult(context, text, options);
     return exitCodes.ok;
   }
 }
 
-/** What Salt prints of a function that does not exist, or that was given other arguments. */
+/** Returns Salt's text for an unknown function, or for invalid arguments. */
 async function refusalText(
   error: Error,
   fun: string,
@@ -118,8 +121,9 @@ async function printResult(
 }
 
 /**
- * `{outputter, data}`: the way in which a function asks for an outputter. Where there is more in
- * it, as of orchestrations, whoever asked for another outputter gets that, with all of it.
+ * Splits `{outputter, data}`, by which a function requests an outputter. If the value has further
+ * members, as for orchestrations, and the user requests another outputter, that one gets the whole
+ * value.
  */
 function splitOutputter(
   value: WireValue,
@@ -131,7 +135,7 @@ function splitOutputter(
   return isAll ? { outputter, data } : { outputter: asked ?? outputter, data: value };
 }
 
-/** A function may say itself what the command ends with. */
+/** Returns the exit code, which a function may set itself. */
 function exitCodeOfResult({ return: value, retcode }: FunctionResult): number {
   if (retcode !== undefined) return retcode;
   const told = isWireMap(value) ? (value.retcode ?? retcodeInData(value.data)) : undefined;
@@ -142,15 +146,17 @@ function retcodeInData(data: WireValue | undefined): WireValue | undefined {
   return isWireMap(data) ? data.retcode : undefined;
 }
 
-/** `saltbridge salt-run`: takes the flags of Salt's own command and prints what it prints. */
+/**
+ * Defines `saltbridge salt-run`, which accepts the flags of Salt's command and prints its output.
+ */
 export function defineSaltRun(command: Command, context: CommandContext): void {
   command
     .usage('[options] <function> [arguments]')
-    .argument('[fun]', 'the function, for instance jobs.list_jobs (default: list all functions)')
-    .argument('[args...]', 'its arguments: YAML values, or name=value')
+    .argument('[fun]', 'function, for example jobs.list_jobs (default: list all functions)')
+    .argument('[args...]', 'arguments of the function: YAML values, or name=value')
     .addOption(configOption())
-    .option('-t, --timeout <seconds>', 'time for minions to answer', parseSeconds)
-    .option('-d, --doc', 'show the documentation of a function, of a module or of all')
+    .option('-t, --timeout <seconds>', 'time for minions to respond', parseSeconds)
+    .option('-d, --doc', 'show the documentation of a function, of a module or of all functions')
     .addOption(new Option('--documentation').hideHelp())
     .option('--async', 'start the function and do not wait for it')
     .option('--quiet', 'do not print the return')

@@ -1,13 +1,13 @@
 import { type Command, Option } from 'commander';
 import type { TargetRequest } from '#master';
 
-/** What the options of a command say of its target. */
+/** Options of a command that select the target. */
 export type TargetOptions = { readonly delimiter?: string } & Readonly<
   Partial<Record<TargetFlag['name'], boolean>>
 >;
 
 interface TargetFlag {
-  /** As commander names it. */
+  /** Name of the option in commander. */
   readonly name:
     | 'pcre'
     | 'list'
@@ -60,7 +60,7 @@ const targetFlags: readonly TargetFlag[] = [
     name: 'range',
     flags: '-R, --range',
     tgtType: 'range',
-    description: 'tgt is a range expression; not served: it matches no minion',
+    description: 'tgt is a range expression; not supported: it matches no minion',
   },
   {
     name: 'compound',
@@ -88,17 +88,20 @@ const targetFlags: readonly TargetFlag[] = [
   },
 ];
 
-/** What `-R` is answered with: Salt's own matches nobody either where seco.range is not installed. */
+/** Message for `-R`. Without seco.range, Salt's command matches no minion either. */
 export const rangeProblem =
-  'range expressions are not served; name the minions by -L, or by -N and a nodegroup';
+  'range expressions are not supported: list the minions with -L, or use a nodegroup with -N';
 
-/** Long flags of targets, in the order in which Salt names them. */
+/** Sorts the long flags of targets into Salt's order. */
 export function inOrderOfFlags(flags: readonly string[]): string[] {
   const place = (flag: string): number => targetFlags.findIndex((it) => it.flags.endsWith(flag));
   return flags.toSorted((left, right) => place(left) - place(right));
 }
 
-/** Adds the options that say what `tgt` is, all unless some are named; a command takes one at most. */
+/**
+ * Adds the options that set the type of `tgt`: all, or the named ones. A command accepts at most
+ * one of them.
+ */
 export function addTargetOptions(
   command: Command,
   names: readonly TargetFlag['name'][] = targetFlags.map(({ name }) => name),
@@ -114,7 +117,7 @@ export function addTargetOptions(
   );
 }
 
-/** The target that the command line names. */
+/** Returns the target of the command line. */
 export function toTarget(tgt: string, options: TargetOptions): TargetRequest {
   const { delimiter } = options;
   const tgtType = targetFlags.find(({ name }) => options[name])?.tgtType ?? 'glob';
@@ -125,7 +128,7 @@ export function toTarget(tgt: string, options: TargetOptions): TargetRequest {
   };
 }
 
-/** [salt utils/parsers.py SaltCMDOptionParser] */
+/** Splits a list of ids [salt utils/parsers.py SaltCMDOptionParser]. */
 function splitList(tgt: string): string[] {
   return tgt.includes(',') ? tgt.replaceAll(' ', '').split(',') : tgt.trim().split(/\s+/);
 }

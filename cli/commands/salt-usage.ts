@@ -5,7 +5,7 @@ import type { OutputStream } from '../context.ts';
 import { formatVersionsReport } from '../output/versions-report.ts';
 import { inOrderOfFlags } from './salt-target.ts';
 
-/** What stands behind `Usage:` in Salt's own. */
+/** Text after `Usage:` in Salt's own commands. */
 const usages: Readonly<Record<string, string>> = {
   salt: "salt [options] '<target>' <function> [arguments]",
   'salt-cp': "salt-cp [options] '<target>' SOURCE DEST",
@@ -13,12 +13,12 @@ const usages: Readonly<Record<string, string>> = {
   'salt-run': 'salt-run [options] <function> [arguments]',
 };
 
-/** The text that a wrong command line ends with. */
+/** Returns the text for an invalid command line. */
 export function formatSaltUsageError(command: string, complaint: string): string {
   return `Usage: ${usages[command] ?? command}\n\n${command}: error: ${complaint}`;
 }
 
-/** What Python's optparse says in place of what commander does. */
+/** Messages of commander, with the corresponding ones of Python's optparse. */
 const complaints: readonly (readonly [RegExp, (...groups: readonly string[]) => string])[] = [
   [/^error: unknown option '([^'=]+)(?:=.*)?'/s, (flag) => `no such option: ${flag}`],
   [
@@ -36,7 +36,7 @@ const complaints: readonly (readonly [RegExp, (...groups: readonly string[]) => 
   ],
 ];
 
-/** A usage error of commander in Salt's words. */
+/** Converts a usage error of commander to Salt's words. */
 function toSaltUsageError(command: string, text: string): string {
   const [found] = complaints.flatMap(([form, say]) => {
     const [, ...groups] = form.exec(text) ?? [];
@@ -46,7 +46,7 @@ function toSaltUsageError(command: string, text: string): string {
   return `${formatSaltUsageError(command, complaint)}\n`;
 }
 
-/** Makes a command of Salt's name complain as Salt's does, and tell versions. */
+/** Makes a command with a name of Salt's print usage errors and versions like Salt. */
 export function useSaltUsage(command: Command, stdout: OutputStream): Command {
   const version = command.parent?.version() ?? '';
   command
@@ -55,7 +55,7 @@ export function useSaltUsage(command: Command, stdout: OutputStream): Command {
       outputError: (text, write) => write(toSaltUsageError(command.name(), text)),
     })
     .version(`${command.name()} ${version} (saltbridge)`, '--version', 'print the version')
-    .option('-V, --versions-report', 'print the versions of all that takes part')
+    .option('-V, --versions-report', 'print the versions of all components')
     .on('option:versions-report', () => {
       stdout.write(`${formatVersionsReport(version)}\n`);
       throw new CommanderError(0, 'saltbridge.versionsReport', '');

@@ -20,13 +20,13 @@ import { toRunRequest } from './salt-request.ts';
 import { rangeProblem, toTarget } from './salt-target.ts';
 import { formatSaltUsageError, useSaltUsage } from './salt-usage.ts';
 
-/** `saltbridge salt`: takes the flags of Salt's own command and prints what it prints. */
+/** Defines `saltbridge salt`, which accepts the flags of Salt's command and prints its output. */
 export function defineSalt(command: Command, context: CommandContext): void {
   command
     .usage('[options] <tgt> <fun> [args...]')
-    .argument('[tgt]', 'which minions: a glob on their ids, or as one of the options says')
-    .argument('[fun]', 'the function, for instance test.ping; several: test.ping,test.echo')
-    .argument('[args...]', 'its arguments: YAML values, or name=value');
+    .argument('[tgt]', 'target: a glob on minion ids, or the type that an option selects')
+    .argument('[fun]', 'function, for example test.ping; several: test.ping,test.echo')
+    .argument('[args...]', 'arguments of the function: YAML values, or name=value');
   addSaltOptions(command);
   useSaltUsage(command, context.stdout);
   command.action(
@@ -101,7 +101,9 @@ async function runJob(
     : followBatch(jobs, request, batch, options, context);
 }
 
-/** Options that have no effect beside the others. Salt drops them without a message. */
+/**
+ * Returns warnings about options without effect in this combination. Salt ignores them silently.
+ */
 function ignoredOptions(options: SaltOptions, isBatch: boolean): string[] {
   const { async: isAsync, static: isStatic, subset, failhard, batchWait } = options;
   const notices: (readonly [isIgnored: boolean, notice: string])[] = isBatch
@@ -125,7 +127,10 @@ function ignoredOptions(options: SaltOptions, isBatch: boolean): string[] {
   return notices.flatMap(([isIgnored, notice]) => (isIgnored ? [notice] : []));
 }
 
-/** `--batch-safe-limit`: a batch where the target means so many. */
+/**
+ * Returns the batch size for `--batch-safe-limit`, if the target matches at least that many
+ * minions.
+ */
 async function batchSizeBySafeLimit(
   jobs: MasterApi['jobs'],
   { tgt, tgtType, delimiter }: RunRequest,
@@ -159,7 +164,7 @@ async function showTargetPlan(
   return exitCodes.noReturn;
 }
 
-/** Resolves a target. One whose nodegroup is undefined, or contains itself, matches no minion. */
+/** Resolves a target. If its nodegroup is undefined, or contains itself, it matches no minion. */
 async function planTarget(
   { jobs }: MasterApi,
   tgt: string,
@@ -174,7 +179,7 @@ async function planTarget(
   }
 }
 
-/** `--preview-target`: ids, as any value is printed. */
+/** Prints the ids for `--preview-target` like any value. */
 async function previewTarget(
   tgt: string | undefined,
   options: SaltOptions,
@@ -205,7 +210,7 @@ async function matchingMinions(
 
 const incompleteOptions = '\nIncomplete options passed.\n';
 
-/** `-d [tgt] [fun]`. */
+/** Reads the arguments of `-d [tgt] [fun]`. */
 function toDocsArguments([tgt = '*', ...rest]: readonly string[]): string[] {
   return rest[0] === 'sys.doc' ? [tgt, ...rest] : [tgt, 'sys.doc', ...rest];
 }
@@ -289,5 +294,5 @@ async function followBatch(
   return follower.follow(jobs, { ...request, ...spread }, context.interruption());
 }
 
-/** Salt's words. */
+/** Salt's text. */
 const batchSizeForms = 'Data must be in the form of %10, 10% or 3';

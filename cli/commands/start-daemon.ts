@@ -1,4 +1,4 @@
-/** `saltbridge master -d`: a detached process. */
+/** `saltbridge master -d`: runs the master as a detached process. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, fstatSync } from 'node:fs';
@@ -15,18 +15,18 @@ const startTimeoutMs = 60_000;
 const pollMs = 100;
 
 /**
- * Starts a program of Node's without a terminal, and waits until its local socket answers.
+ * Starts a Node.js program without a terminal, and waits until its local socket responds.
  * @param argv of the new process, the program's file first
- * @param owner - whom a new log file belongs to
+ * @param owner - owner of a new log file
  * @returns its process id
- * @throws CommandError ERR_MASTER_NOT_READY when it ends early or does not answer in a minute
+ * @throws CommandError ERR_MASTER_NOT_READY if it ends early or does not respond within a minute
  */
 export async function startDaemon(
   argv: readonly string[],
   config: Pick<MasterConfig, 'socket' | 'logFile'>,
   owner?: Account,
 ): Promise<number> {
-  // What the process says before it has a log of its own, and as it dies.
+  // Receives output that the process writes before it opens its log, and when it crashes.
   const log = path.isAbsolute(config.logFile) ? openLogFile(config.logFile, owner) : 'ignore';
   const begin = typeof log === 'number' ? fstatSync(log).size : 0;
   const child = spawn(process.execPath, [...argv], {
@@ -52,7 +52,7 @@ async function waitUntilReady(
   const deadline = Date.now() + startTimeoutMs;
   const api = connectMaster({ socketPath: socket });
   while (!hasEnded.aborted && Date.now() < deadline) {
-    // Another master on the same socket answers too: only the one that was started counts.
+    // Another master on the same socket could respond too, so the pid is compared.
     const pid = await api.status().then(
       (status) => status.pid,
       () => undefined,
@@ -61,23 +61,26 @@ async function waitUntilReady(
     await delay(pollMs, undefined, { signal: hasEnded }).catch(() => undefined);
   }
   if (!hasEnded.aborted) child.kill();
-  const reason = hasEnded.aborted ? String(hasEnded.reason) : 'it did not answer in a minute';
+  const reason = hasEnded.aborted ? String(hasEnded.reason) : 'it did not respond within a minute';
   const told = await readLastWords(logFile, begin);
   const message = `the master did not start: ${reason}${told}; see ${logFile}`;
   throw new CommandError('ERR_MASTER_NOT_READY', message);
 }
 
-/** More is not read of what a process said in its log. */
+/** Maximum size of a process's output to read from its log, in bytes. */
 const maxLastWords = 65_536;
 
-/** What a process that ended said of the reason: the last line that begins as all of ours do. */
+/**
+ * Returns the reason that a process logged before it ended: the last line in the form of our
+ * errors.
+ */
 async function readLastWords(logFile: string, begin: number): Promise<string> {
   const said = await readEnd(logFile, begin).catch(() => '');
   const reason = said.split('\n').findLast((line) => line.startsWith('saltbridge: '));
   return reason === undefined ? '' : `: ${reason.slice('saltbridge: '.length)}`;
 }
 
-/** At most {@link maxLastWords} bytes: a log may be larger than memory. */
+/** Reads at most {@link maxLastWords} bytes, because a log may be larger than memory. */
 async function readEnd(file: string, begin: number): Promise<string> {
   const handle = await open(file);
   try {

@@ -10,7 +10,7 @@ interface StatusOptions {
   readonly json?: boolean;
 }
 
-/** `saltbridge status`. */
+/** Defines `saltbridge status`. */
 export function defineStatus(command: Command, context: CommandContext): void {
   command
     .addOption(configOption())
@@ -33,11 +33,13 @@ function formatStatus(status: MasterStatus): string {
     `master       ${escapeName(status.id)} (saltbridge ${status.version}, pid ${status.pid})`,
     `since        ${new Date(status.startedAt).toISOString()}`,
     ...status.transports.map(formatTransport),
-    ...(status.storeFull ? ['store        its disk is full: nothing new is kept'] : []),
+    ...(status.storeFull ? ['store        its disk is full: no new data can be stored'] : []),
     ...(status.aclMode === 'learn'
-      ? ['acl          learning: minions may do what no rule permits']
+      ? ['acl          learning: minions may perform actions that no rule permits']
       : []),
-    ...(status.auditFull ? ['audit        cannot be written: records wait, then are lost'] : []),
+    ...(status.auditFull
+      ? ['audit        cannot be written: records are buffered, then lost']
+      : []),
     ...(status.cluster === undefined ? [] : clusterLines(status.cluster)),
     `keys         ${keys.join(', ')}`,
     ...Object.entries(status.extensions ?? {}).flatMap(([name, figures]) =>

@@ -14,12 +14,12 @@ interface StoreOptions {
   readonly json?: boolean;
 }
 
-/** `saltbridge store`: what the master keeps, as a whole. */
+/** Defines `saltbridge store`: operations on the store as a whole. */
 export function defineStore(command: Command, context: CommandContext): void {
   command
     .command('backup')
     .description('write a backup; the master may be running')
-    .argument('<target>', 'new file, or a directory in which the file is named after the time')
+    .argument('<target>', 'new file, or a directory for a file named after the time')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -69,18 +69,18 @@ export function defineStore(command: Command, context: CommandContext): void {
   move(
     'export',
     'write the store, keys and files of a master into a new directory',
-    ['<target>', 'the directory; the master may be running'],
+    ['<target>', 'new directory; the master may be running'],
     (access, target) => access.export(target),
   );
   move(
     'import',
-    'make an export a new master, or the first member of a new cluster',
-    ['<directory>', 'what store export wrote'],
+    'turn an export into a new master, or into the first member of a new cluster',
+    ['<directory>', 'output of store export'],
     (access, directory) => access.import(directory),
   );
   move(
     'copy',
-    'the same from the directories of a master that is stopped',
+    'do the same from the directories of a stopped master',
     ['<config>', 'its configuration directory'],
     (access, directory) => access.copy(directory),
   );
@@ -103,8 +103,8 @@ async function tellTransfer(
     ...(cluster === undefined
       ? []
       : [
-          `cluster    ${escapeName(cluster.name)} begins with member ${escapeName(cluster.member)}`,
-          `secret     ${escapeName(cluster.secretFile)}; keep a copy outside of the cluster`,
+          `cluster    ${escapeName(cluster.name)} created with member ${escapeName(cluster.member)}`,
+          `secret     ${escapeName(cluster.secretFile)}; store a copy outside of the cluster`,
         ]),
   ];
   await printLine(stdout, lines.join('\n'));
@@ -134,9 +134,9 @@ async function restore(
   }
   await printLine(
     stdout,
-    `restored ${countEntries(restored)} entries; every minion signs in once more`,
+    `restored ${countEntries(restored)} entries; every minion must sign in again`,
   );
-  if (old !== undefined) await printLine(stdout, `the store before is in ${escapeName(old)}`);
+  if (old !== undefined) await printLine(stdout, `the previous store is in ${escapeName(old)}`);
 }
 
 async function checkStore(
@@ -151,7 +151,7 @@ async function checkStore(
     return;
   }
   for (const problem of problems) await printLine(stdout, escapeName(problem));
-  if (problems.length === 0) await printLine(stdout, `${countEntries(found)} entries, all well`);
+  if (problems.length === 0) await printLine(stdout, `${countEntries(found)} entries, no errors`);
 }
 
 async function checkBackup(
@@ -161,7 +161,7 @@ async function checkBackup(
 ): Promise<void> {
   const bytes = await readBackup(file);
   if (json) await printJson(stdout, { bytes, problems: [] });
-  else await printLine(stdout, `${bytes} bytes, as they were written`);
+  else await printLine(stdout, `${bytes} bytes, unchanged`);
 }
 
 async function showInfo(

@@ -16,7 +16,7 @@ interface RevokeOptions extends TokenOptions {
   readonly all?: boolean;
 }
 
-/** `saltbridge token`. */
+/** Defines `saltbridge token`. */
 export function defineToken(command: Command, context: CommandContext): void {
   addList(command, context);
   addRevoke(command, context);
@@ -31,7 +31,7 @@ function addList(token: Command, context: CommandContext): void {
     .addOption(logLevelOption())
     .action(async ({ configDir, json }: TokenOptions) => {
       const { logins } = await context.openApi(configDir);
-      await printTokens(await logins.list(), json, 'Nobody has a token.', context);
+      await printTokens(await logins.list(), json, 'No tokens.', context);
     });
 }
 
@@ -50,7 +50,7 @@ function addRevoke(token: Command, context: CommandContext): void {
       const selection = toTokenSelection(id, options);
       const { logins } = await context.openApi(options.configDir);
       const ended = await logins.revoke(selection);
-      await printTokens(ended, options.json, 'No token was ended.', context);
+      await printTokens(ended, options.json, 'No token was revoked.', context);
       if (ended.length === 0) context.setExitCode(exitCodes.failure);
     });
 }
@@ -61,7 +61,7 @@ function toTokenSelection(
 ): Parameters<MasterApi['logins']['revoke']>[0] {
   const isNamed = [id, user, eauth].some((it) => it !== undefined);
   if (isNamed === (all === true)) {
-    throw new CommandError('ERR_ARGS', 'name a token, --user or --eauth; or else --all');
+    throw new CommandError('ERR_ARGS', 'expected a token, --user, --eauth or --all');
   }
   return {
     ...(id === undefined ? {} : { id }),

@@ -6,31 +6,31 @@ import { type Colors, escapeLine, escapeLines, escapeName } from '../terminal.ts
 import { formatNested } from './nested.ts';
 import { formatPprint, mapEntries, pythonStr, wrapText } from './value-text.ts';
 
-/** What a minion says of one state. */
+/** Result of one state on a minion. */
 interface StateResult {
-  /** The state's module. */
+  /** Module of the state. */
   readonly module: string;
   readonly id: string;
   readonly name: string;
   readonly fun: string;
   readonly runNumber: number;
-  /** `null`: it would have been changed (`test=True`). */
+  /** Result. `null` means that the state would be changed (`test=True`). */
   readonly result: WireValue;
   readonly changes: WireValue;
   readonly comment: WireValue;
-  /** Text that belongs to the comment. */
+  /** Additional text of the comment. */
   readonly data: WireValue | undefined;
   readonly startTime: WireValue | undefined;
-  /** Milliseconds. */
+  /** Duration, in milliseconds. */
   readonly duration: WireValue | undefined;
   readonly warnings: readonly WireValue[];
   readonly isParallel: boolean;
 }
 
-/** Column of what stands behind `Comment:` and `Changes:`. */
+/** Column of the text after `Comment:` and `Changes:`. */
 const changesIndent = 14;
 
-/** Reads `module_|-id_|-name_|-fun` and its value; `undefined`: it is no state. */
+/** Reads `module_|-id_|-name_|-fun` and its value. Returns `undefined` if it is not a state. */
 function toStateResult(key: string, info: WireValue): StateResult | undefined {
   if (!isWireMap(info) || info.result === undefined) return undefined;
   const [module = '', id = '', name = id, ...rest] = key.split('_|-');
@@ -51,7 +51,7 @@ function toStateResult(key: string, info: WireValue): StateResult | undefined {
   };
 }
 
-/** A state in full. */
+/** Formats a state in full. */
 function formatState(
   state: StateResult,
   changes: string,
@@ -75,7 +75,7 @@ function formatState(
   return lines.join('\n');
 }
 
-/** A state on one line. */
+/** Formats a state on one line. */
 function formatTerse(
   state: StateResult,
   color: string,
@@ -123,10 +123,10 @@ function formatWarnings(warnings: readonly WireValue[], colors: Colors): string 
   return `   ${colors.lightRed} Warnings: ${escapeLines(text)}${colors.end}`;
 }
 
-/** Room for the longest label, `Succeeded`. */
+/** Width of the longest label, `Succeeded`. */
 const labelWidth = 9;
 
-/** Counts states as they are shown. */
+/** Counts of the displayed states. */
 class HighstateSummary {
   readonly #host: string;
   readonly #colors: Colors;
@@ -155,7 +155,7 @@ class HighstateSummary {
     else this.#duration += duration;
   }
 
-  /** Begins with an empty line. */
+  /** Returns the summary, which begins with an empty line. */
   format(hasProfile: boolean): string {
     const { cyan, green, red, lightRed, end } = this.#colors;
     const { succeeded, failed, notRun, warnings } = this.#counts;
@@ -203,18 +203,21 @@ class HighstateSummary {
   }
 }
 
-/** How states are shown; Salt's options of these names. */
+/** Display options of states, named like Salt's options. */
 interface HighstateOptions {
   readonly colors: Colors;
-  /** `state_output`: full, terse, mixed or changes, each also with `_id`. Default `full`. */
+  /** `state_output`: full, terse, mixed or changes, each also with `_id`. Default: `full`. */
   readonly stateOutput?: string | undefined;
-  /** `state_verbose`: also states that are as they should be. Default true. */
+  /** `state_verbose`: whether unchanged states are printed too. Default: true. */
   readonly stateVerbose?: boolean | undefined;
-  /** `state_output_profile`: when each began, and its duration. Default true. */
+  /** `state_output_profile`: whether start and duration of a state are printed. Default: true. */
   readonly stateProfile?: boolean | undefined;
 }
 
-/** A minion's states one below the other, with a summary; `undefined`: no map of minions. */
+/**
+ * Returns the states of all minions with summaries, or `undefined` if the data is not a map of
+ * minions.
+ */
 export function formatHighstate(data: WireValue, options: HighstateOptions): string | undefined {
   const unwrapped = unwrap(data);
   const hosts = mapEntries(unwrapped);
@@ -222,7 +225,7 @@ export function formatHighstate(data: WireValue, options: HighstateOptions): str
   return hosts.map(([host, value]) => formatHost(pythonStr(host), value, options).text).join('\n');
 }
 
-/** Runners and `jobs.lookup_jid` wrap what states return. */
+/** Removes the wrappers that runners and `jobs.lookup_jid` add to results of states. */
 function unwrap(data: WireValue): WireValue {
   if (!isWireMap(data)) return data;
   if (data.return !== undefined) return unwrap(data.return);
@@ -280,7 +283,10 @@ function formatStates(host: string, data: WireMap, options: HighstateOptions): H
   return { text, hasChanges: summary.hasChanges };
 }
 
-/** States without their number cannot be put in order; they are shown first, as they are. */
+/**
+ * Formats states without their order number, which cannot be sorted. They are printed first and
+ * unformatted.
+ */
 function formatUnordered(data: WireMap): string[] {
   return Object.entries(data).flatMap(([name, info]) => {
     const isLost =
@@ -321,7 +327,7 @@ function isTerse(
   return mode.startsWith('changes') && isAsItShouldBe;
 }
 
-/** What changed, to be put behind `Changes:`; `undefined`: nothing. */
+/** Formats the text after `Changes:`. Returns `undefined` if nothing changed. */
 function formatChanges(changes: WireValue, options: HighstateOptions): string | undefined {
   const entries = mapEntries(changes);
   if (entries === undefined) {
@@ -336,7 +342,7 @@ function formatChanges(changes: WireValue, options: HighstateOptions): string | 
   return `\n${formatNested(changes, { colors, indent: changesIndent }).trimEnd()}`;
 }
 
-/** A state that ran states itself, as orchestration does. */
+/** Formats a state that ran states itself, like an orchestration. */
 function formatNestedHosts(hosts: WireMap, options: HighstateOptions): string | undefined {
   const parts = Object.entries(hosts).map(([host, data]) => formatHost(host, data, options));
   if (!parts.some(({ hasChanges }) => hasChanges)) return undefined;

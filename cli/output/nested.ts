@@ -6,17 +6,17 @@ import { Float } from '#template/python/values.ts';
 import { type Colors, escapeLine, escapeName, noColors } from '../terminal.ts';
 import { mapEntries, pythonRepr, sortMapEntries } from './value-text.ts';
 
-/** How a value is shown. */
+/** Display options of a value. */
 export interface NestedOptions {
-  /** Default: none. */
+  /** Colours. Default: none. */
   readonly colors?: Colors;
-  /** Whether the minion said that it failed: structure is then red. */
+  /** Whether the minion reported a failure. The structure is then red. */
   readonly isFailure?: boolean;
-  /** Spaces before everything. Default 0. */
+  /** Indentation in spaces. Default: 0. */
   readonly indent?: number;
 }
 
-/** The value as Salt prints it, without a newline at its end. Empty text shows as nothing. */
+/** Returns the value in Salt's format, without a final newline. Empty text is omitted. */
 export function formatNested(value: WireValue, options: NestedOptions = {}): string {
   const lines: string[] = [];
   const { colors = noColors, isFailure = false, indent = 0 } = options;
@@ -63,7 +63,7 @@ class NestedWriter {
     }
   }
 
-  /** Bytes that are text are shown as such, others not at all. */
+  /** Writes bytes that are text as text, and omits others. */
   #writeBytes(bytes: Uint8Array, indent: number, prefix: string): void {
     let text: string;
     try {

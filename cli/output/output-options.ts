@@ -7,13 +7,13 @@ import type { CommandContext, OutputStream } from '../context.ts';
 import { escapeName, noColors, printLine, terminalColors } from '../terminal.ts';
 import { isOutputter, type OutputOptions } from './outputters.ts';
 
-/** Where returns go: to a stream, or with `--out-file` to a file. */
+/** Destination of returns: a stream, or with `--out-file` a file. */
 export interface OutputSink {
-  /** Writes a line; an empty one is left out, as Salt leaves out what has no text. */
+  /** Writes a line. Like Salt, it omits an empty one. */
   write(text: string): Promise<void>;
 }
 
-/** Returns on a stream. */
+/** Writes returns to a stream. */
 function streamSink(stream: OutputStream): OutputSink {
   return {
     write: async (text) => {
@@ -22,7 +22,7 @@ function streamSink(stream: OutputStream): OutputSink {
   };
 }
 
-/** Returns in a file. One that is there is emptied first, unless it is to be continued. */
+/** Writes returns to a file. An existing file is truncated, unless the output is appended. */
 async function fileSink(
   file: string,
   { append }: { readonly append: boolean },
@@ -36,7 +36,7 @@ async function fileSink(
   };
 }
 
-/** As commander names them; each that Salt has two names for is there twice. */
+/** Options with commander's names. An option with two names in Salt appears twice. */
 export interface OutputCommandOptions {
   readonly configDir: string;
   readonly out?: string;
@@ -57,7 +57,7 @@ export interface OutputCommandOptions {
   readonly state_verbose?: boolean;
 }
 
-/** What returns are printed with. */
+/** Selected output format. */
 export interface OutputChoice {
   readonly output: OutputOptions;
   readonly sink: OutputSink;
@@ -83,7 +83,10 @@ export function addOutputOptions(command: Command): void {
     .addOption(new Option('--state_verbose <boolean>').argParser(parseBoolean).hideHelp());
 }
 
-/** Chooses outputter, colours and place. @throws ConfigError when the configuration cannot be read */
+/**
+ * Selects the outputter, colours and destination.
+ * @throws ConfigError if the configuration cannot be read
+ */
 export async function chooseOutput(
   options: OutputCommandOptions,
   {
@@ -118,7 +121,7 @@ export async function chooseOutput(
   };
 }
 
-/** `undefined`: as the terminal has it. */
+/** Returns whether to use colours, or `undefined` to decide by the terminal. */
 function wantsColors(
   { forceColor, forceColour, color, colour }: OutputCommandOptions,
   defaults: CommandDefaults,

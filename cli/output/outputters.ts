@@ -1,4 +1,4 @@
-/** Which outputter prints what, as `salt` chooses it [salt output/__init__.py get_printout]. */
+/** Selection of outputters, as in `salt` [salt output/__init__.py get_printout]. */
 
 import { isWireMap, type WireValue } from '#minion-protocol';
 import { splitLines } from '#template/python/text.ts';
@@ -14,7 +14,7 @@ import {
   pythonStr,
 } from './value-text.ts';
 
-/** The minion's id and, below it, why there is no return. */
+/** Returns the minion's id with the reason for a missing return below it. */
 export function formatNoReturn(minion: string, reason: string, colors: Colors = noColors): string {
   const lines = reason
     .split('\n')
@@ -22,7 +22,7 @@ export function formatNoReturn(minion: string, reason: string, colors: Colors = 
   return [`${colors.cyan}${escapeName(minion)}${colors.end}:`, ...lines].join('\n');
 }
 
-/** `txt`: each line of each value behind its key [salt output/txt.py]. */
+/** Formats as `txt`: each line of each value after its key [salt output/txt.py]. */
 export function formatTxt(value: WireValue): string {
   const entries = mapEntries(value);
   if (entries === undefined) return escapeLines(pythonStr(value));
@@ -34,38 +34,41 @@ export function formatTxt(value: WireValue): string {
     .join('\n');
 }
 
-/** `raw`: what Python shows of it [salt output/raw.py]. */
+/** Formats as `raw`: Python's representation [salt output/raw.py]. */
 export function formatRaw(value: WireValue): string {
   return escapeLines(pythonStr(value));
 }
 
-/** `newline_values_only`: no ids, a list's items each on a line [salt output/newline_values_only.py]. */
+/**
+ * Formats as `newline_values_only`: no ids, and each list item on its own line [salt
+ * output/newline_values_only.py].
+ */
 export function formatValuesOnly(value: WireValue): string {
   const values = (mapEntries(value) ?? []).flatMap(([, item]) => item);
   return escapeLines(values.map(pythonStr).join('\n'));
 }
 
-/** What one minion said, or that it said nothing. */
+/** Return of one minion, or the information that there is none. */
 export interface MinionReturn {
   readonly minion: string;
   readonly value: WireValue;
   readonly isFailure: boolean;
-  /** The outputter that the function asks for. */
+  /** Outputter that the function requests. */
   readonly out?: string;
 }
 
-/** How returns are shown. */
+/** Display options of returns. */
 export interface OutputOptions {
-  /** What the person asked for; it wins over what a function asks for. */
+  /** Outputter that the user requests. It takes precedence over that of the function. */
   readonly outputter?: string | undefined;
-  /** Spaces for each level; negative: none, on as few lines as possible. */
+  /** Spaces per level. Negative: no indentation, on as few lines as possible. */
   readonly indent?: number | undefined;
   readonly colors: Colors;
-  /** `state_output`. Default `full`. */
+  /** `state_output`. Default: `full`. */
   readonly stateOutput?: string | undefined;
-  /** `state_verbose`. Default true. */
+  /** `state_verbose`. Default: true. */
   readonly stateVerbose?: boolean | undefined;
-  /** `state_output_profile`. Default true. */
+  /** `state_output_profile`. Default: true. */
   readonly stateProfile?: boolean | undefined;
 }
 
@@ -91,14 +94,14 @@ const outputters: ReadonlyMap<string, Outputter> = new Map<string, Outputter>([
   ['yaml', (data, { indent }) => formatYaml(data, { indent })],
 ]);
 
-/** Whether there is an outputter of this name; Salt's nested takes the place of others. */
+/** Whether an outputter with this name exists. Salt's nested outputter replaces unknown ones. */
 export function isOutputter(name: string): boolean {
   return outputters.has(name);
 }
 
 /**
- * Data as it is printed, without blanks and newlines at its end. May be empty.
- * @param out the outputter that the function asks for
+ * Returns data in the selected format, without trailing spaces and newlines. May be empty.
+ * @param out outputter that the function requests
  */
 export function formatData(
   data: WireValue,
@@ -112,15 +115,15 @@ export function formatData(
   return format(data, options, isFailure).trimEnd();
 }
 
-/** One minion's return, as it is printed when it comes. */
+/** Returns one minion's return in the format for immediate output. */
 export function formatReturn(result: MinionReturn, options: OutputOptions): string {
   const { minion, value, isFailure, out } = result;
   return formatData(new Map([[minion, value]]), out, options, isFailure);
 }
 
 /**
- * All returns at once, as `--static` prints them: states need no asking for their outputter.
- * @param fun what was run
+ * Returns all returns together, in the format of `--static`. States always use their outputter.
+ * @param fun executed function
  */
 export function formatReturns(
   results: readonly MinionReturn[],

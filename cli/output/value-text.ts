@@ -1,4 +1,4 @@
-/** Values of the wire as text: as Python prints them, which Salt's outputters do, and as JSON and YAML. */
+/** Converts wire values to text: Python's form, which Salt's outputters use, JSON and YAML. */
 
 import {
   toPythonValue,
@@ -17,16 +17,18 @@ import { Bytes, Float, Tuple, type Value } from '#template/python/values.ts';
 import { dumpYaml } from '#template/python/yaml.ts';
 import { escapeJson } from '../terminal.ts';
 
-/** Forms of the values of the wire that have no literal in Python. */
+/** Conversions of wire values without a literal in Python. */
 type PythonForms = Parameters<typeof toPythonValue>[1];
 
-/** Salt's client gets dates as text, and extensions as a pair. */
+/** Conversions for printing. Salt's client receives dates as text, and extensions as a pair. */
 const printed: PythonForms = {
   dateTime: ({ text }) => text,
   extension: ({ code, data }) => [code, new Bytes(data)],
 };
 
-/** JSON has neither bytes nor keys that are tuples: Python's literals stand for both. */
+/**
+ * Conversions for JSON, which has neither bytes nor tuples as keys. Python's literals replace both.
+ */
 const jsonForms: PythonForms = {
   bytes: bytesRepr,
   dateTime: ({ text }) => text,
@@ -34,23 +36,23 @@ const jsonForms: PythonForms = {
   key: (key) => (key instanceof Tuple ? str(key) : key),
 };
 
-/** YAML has dates, written without quotes. */
+/** Conversions for YAML, which has dates, written without quotes. */
 const yamlForms: PythonForms = {
   ...printed,
   dateTime: ({ text }) => ({ typeName: 'datetime', repr: () => text }),
 };
 
-/** `repr()`. */
+/** Returns Python's `repr()` of a value. */
 export function pythonRepr(value: WireValue): string {
   return repr(toPythonValue(value, printed), new RecursionGuard(Number.POSITIVE_INFINITY));
 }
 
-/** `str()`: text as it is, everything else as `repr()` has it. */
+/** Returns Python's `str()` of a value: text unchanged, everything else as `repr()`. */
 export function pythonStr(value: WireValue): string {
   return typeof value === 'string' ? value : unboundedStr(toPythonValue(value, printed));
 }
 
-/** A map's entries in its own order, or `undefined` when the value is no map. */
+/** Returns a map's entries in their original order, or `undefined` if the value is not a map. */
 export function mapEntries(value: WireValue): [WireValue, WireValue][] | undefined {
   if (value === null || typeof value !== 'object' || Array.isArray(value)) return undefined;
   if (value instanceof Uint8Array || value instanceof WireDateTime) return undefined;
@@ -58,7 +60,10 @@ export function mapEntries(value: WireValue): [WireValue, WireValue][] | undefin
   return value instanceof Map ? [...value] : Object.entries(value);
 }
 
-/** `sorted()` of a map's entries; keys that cannot be compared are sorted as text. */
+/**
+ * Returns a map's entries in the order of Python's `sorted()`. Keys that cannot be compared are
+ * sorted as text.
+ */
 export function sortMapEntries(entries: readonly [WireValue, WireValue][]): [string, WireValue][] {
   const named = entries.map(([key, item]) => ({ key, name: pythonStr(key), item }));
   const areNumbers = named.every(({ key }) => isNumeric(key));
@@ -78,15 +83,15 @@ function isNumeric(key: WireValue): boolean {
   return typeof key === 'number' || typeof key === 'bigint' || typeof key === 'boolean';
 }
 
-/** How JSON is laid out. */
+/** Layout options of JSON. */
 export interface JsonOptions {
-  /** Spaces for each level; without it, everything is on one line. */
+  /** Spaces per level. By default, everything is on one line. */
   readonly indent?: number;
 }
 
 /**
- * The value as JSON, keys in their own order [salt output/json_out.py]. Bytes are written as Python's
- * literal, and numbers that JSON has no form for as `NaN` and `Infinity`, both as Salt does.
+ * Returns the value as JSON, with keys in their original order [salt output/json_out.py]. As in
+ * Salt, bytes are written as Python literals, and special numbers as `NaN` and `Infinity`.
  */
 export function formatJson(value: WireValue, { indent }: JsonOptions = {}): string {
   const meter = UsageMeter.unlimited();
@@ -94,13 +99,15 @@ export function formatJson(value: WireValue, { indent }: JsonOptions = {}): stri
   return escapeJson(dumpJson(converted, { sortKeys: false, indent, ensureAscii: false, meter }));
 }
 
-/** How YAML is laid out. */
+/** Layout options of YAML. */
 export interface YamlOptions {
-  /** Spaces for each level, 2 to 9; negative: everything in flow style. Default 2. */
+  /** Spaces per level, 2 to 9. Negative: flow style. Default: 2. */
   readonly indent?: number | undefined;
 }
 
-/** The value as YAML, keys sorted, without a newline at its end [salt output/yaml_out.py]. */
+/**
+ * Returns the value as YAML with sorted keys, without a final newline [salt output/yaml_out.py].
+ */
 export function formatYaml(value: WireValue, { indent = 2 }: YamlOptions = {}): string {
   return dumpYaml(toPythonValue(value, yamlForms), {
     flowStyle: indent < 0,
@@ -110,16 +117,18 @@ export function formatYaml(value: WireValue, { indent = 2 }: YamlOptions = {}): 
   });
 }
 
-/** The value in lines of at most 80 columns where it can be broken [salt output/pprint_out.py]. */
+/**
+ * Returns the value in lines of up to 80 columns, if it can be broken [salt output/pprint_out.py].
+ */
 export function formatPprint(value: WireValue, indentPerLevel = 1): string {
   const converted: Value = toPythonValue(value, printed);
   return pformat(converted, UsageMeter.unlimited(), indentPerLevel);
 }
 
 /**
- * Python's `textwrap.fill`: lines are broken at blanks and behind hyphens; what is longer than a
- * line is cut.
- * @param indent blanks before each line, counted in its width
+ * Wraps text like Python's `textwrap.fill`: breaks lines at spaces and after hyphens, and cuts
+ * words that are longer than a line.
+ * @param indent spaces before each line, included in its width
  */
 export function wrapText(text: string, width: number, indent: number): string {
   const line = text.replace(/[\t\n\v\f\r]/g, ' ');

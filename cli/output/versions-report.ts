@@ -4,7 +4,10 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseJson } from '#runtime';
 
-/** `--versions-report` in Salt's form [salt/version.py]: a section for each kind, names to the right. */
+/**
+ * Returns the text of `--versions-report` in Salt's format: one section per kind, with
+ * right-aligned names.
+ */
 export function formatVersionsReport(version: string): string {
   const { arch, platform, versions } = process;
   const sections: readonly (readonly [string, Readonly<Record<string, string>>])[] = [
@@ -33,13 +36,16 @@ function formatEntries(entries: Readonly<Record<string, string>>, width: number)
 
 const ownPackage = fileURLToPath(new URL('../../package.json', import.meta.url));
 
-/** Of the packages that package.json names. */
+/** Returns the versions of the packages in package.json. */
 function dependencyVersions(): Record<string, string> {
   const names = Object.keys(Object(readPackage(ownPackage)?.dependencies));
   return Object.fromEntries(names.map((name) => [name, installedVersion(name) ?? notInstalled]));
 }
 
-/** Looks where Node.js looks: in each `node_modules` from here upwards. */
+/**
+ * Returns the installed version of a package. Searches each `node_modules` from here upwards, like
+ * Node.js.
+ */
 function installedVersion(name: string): string | undefined {
   for (let folder = path.dirname(ownPackage); ; folder = path.dirname(folder)) {
     const found = readPackage(path.join(folder, 'node_modules', name, 'package.json'));
@@ -48,7 +54,7 @@ function installedVersion(name: string): string | undefined {
   }
 }
 
-/** `undefined`: there is none. */
+/** Reads a package file. Returns `undefined` if there is none. */
 function readPackage(
   file: string,
 ): { readonly version?: unknown; readonly dependencies?: unknown } | undefined {

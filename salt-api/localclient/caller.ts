@@ -1,21 +1,26 @@
-/** Who asks, and with whose rights: a log-in first, else the key of the master's account. */
+/**
+ * Identifies callers and their rights: by a log-in if there is one, otherwise by the key of the
+ * master's account.
+ */
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { AuthenticationError, AuthorizationError, type MasterApi, type UserApi } from '#master';
 import type { WireMap } from '#minion-protocol';
 
-/** What a request may do, and how it ends. */
+/** Rights of a request, and the end of its use. */
 export interface Caller {
   readonly api: Pick<UserApi, 'jobs' | 'runners' | 'wheel'>;
-  /** Who it is. */
+  /** Name of the caller. */
   readonly name: string;
-  /** For requests by the key: who is shown in what they start. With a log-in it is its user. */
+  /**
+   * User to record in jobs and events of a request that uses the key. With a log-in, it is absent.
+   */
   readonly shown: { readonly user?: string };
-  /** Nothing more is asked with these rights. */
+  /** Releases the rights after their last use. */
   end(): Promise<void>;
 }
 
-/** The key, and the account that it is the key of. */
+/** The key with the account that owns it. */
 export interface AccountKey {
   readonly account: string;
   readonly key: string;
@@ -23,13 +28,14 @@ export interface AccountKey {
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');
 
-/** Of all clients of the host: they share an address. */
+/** Source address of all clients of the host, for rate limits. They share one. */
 const source = 'localclient';
 
 /**
- * Salt's salt-api sends root's key along with each user's log-in, which must count alone.
- * @param load - has the key
- * @param login - has the log-in, if there is one
+ * Returns the caller of a request. Salt's salt-api sends root's key along with each user's log-in,
+ * so only the log-in must count.
+ * @param load - contains the key
+ * @param login - contains the log-in, if there is one
  * @throws AuthenticationError, AuthorizationError
  */
 export async function callerOf(
@@ -55,14 +61,19 @@ async function userOf(master: MasterApi, login: WireMap): Promise<Caller> {
   return { api: master.asUser(token), name, shown: {}, end };
 }
 
-/** @throws AuthenticationError */
+/**
+ * Logs a user in.
+ * @throws AuthenticationError
+ */
 export function logIn(master: MasterApi, login: WireMap): ReturnType<MasterApi['logins']['login']> {
   const { username, password, eauth } = login;
   const credentials = { username: textOf(username), password: textOf(password) };
   return master.logins.login({ ...credentials, eauth: textOf(eauth), source });
 }
 
-/** Digests have one length, and their comparison takes one time, whatever was sent. */
+/**
+ * Checks the key. It compares digests, which have equal length and take constant time to compare.
+ */
 function checkKey({ key }: AccountKey, given: unknown): void {
   const [wanted, sent] = [key, textOf(given)].map(digest);
   if (wanted === undefined || sent === undefined || !timingSafeEqual(wanted, sent))
@@ -77,7 +88,10 @@ function wrongKey(): AuthenticationError {
   return new AuthenticationError('ERR_EAUTH', 'Authentication error occurred.');
 }
 
-/** The key says who it is. Only who came by sudo is another; root reads the key of any account. */
+/**
+ * Returns the user of a key. The key identifies the user, except that sudo users are named
+ * separately, and root can read the key of any account.
+ */
 function userOfKey({ account }: AccountKey, given: unknown): string {
   if (given === undefined || given === account || given === 'root') return account;
   if (typeof given === 'string' && /^sudo_./.test(given)) return given;

@@ -1,6 +1,6 @@
 /**
- * The directory that Salt's own clients are pointed to: their configuration, the key of the master's
- * account, and what they look for before they connect. It is the master's account's alone.
+ * The directory for Salt's own clients: their configuration, the key of the master's account, and
+ * the files that they check before they connect. Only the master's account can access it.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -15,30 +15,33 @@ import {
   writeFileAtomically,
 } from '#runtime';
 
-/** The longest path of a Unix socket. */
+/** Maximum length of a Unix socket path, in bytes. */
 const maxSocketPathBytes = 107;
 
-/** 56 random bytes in base64, as Salt's own: clients send all of it. */
+/** Form of a key: 56 random bytes in base64, as Salt's own. Clients send all of it. */
 const keyForm = /^[A-Za-z0-9+/]{75}=$/;
 
-/** The names of {@link clientPaths}, which Salt's clients expect. */
+/** Paths of the files. Salt's clients determine their names. */
 export interface ClientPaths {
-  /** For `-c` and `SALT_CLIENT_CONFIG`. */
+  /** Value for `-c` and `SALT_CLIENT_CONFIG`. */
   readonly directory: string;
   readonly config: string;
-  /** The same for `salt-run`, which then lets the master run its runners. */
+  /** Configuration for `salt-run`, which makes it run runners in the master. */
   readonly runnerConfig: string;
   readonly cache: string;
   readonly key: string;
-  /** Everything that happens, to whoever connects. */
+  /** Socket from which every client can read all events. */
   readonly events: string;
-  /** Where clients fire events. */
+  /** Socket to which clients write events. */
   readonly firing: string;
-  /** Clients publish nothing where these are missing. */
+  /** Files without which clients do not publish. */
   readonly marks: readonly string[];
 }
 
-/** @param account of the master: the owner of everything */
+/**
+ * Returns the paths.
+ * @param account account of the master, which owns all files
+ */
 export function clientPaths(stateDir: string, account: string): ClientPaths {
   const directory = path.join(stateDir, 'localclient');
   const run = path.join(directory, 'run');
@@ -55,19 +58,22 @@ export function clientPaths(stateDir: string, account: string): ClientPaths {
   };
 }
 
-/** The name of the account that this process runs as. @throws MasterError ERR_SOCKET */
+/**
+ * Returns the name of the account of this process.
+ * @throws MasterError ERR_SOCKET
+ */
 export function ownAccount(): string {
   const account = processUser();
   if (account !== null) return account;
-  const problem = "the master's account has no name, after which Salt's clients look for their key";
+  const problem = "the master's account has no name, but Salt's clients need it to find their key";
   throw new MasterError('ERR_SOCKET', problem);
 }
 
 /**
- * Makes the directories, the key where there is none, and the returner through which clients read the
- * job cache.
+ * Creates the directories, the key if it is missing, and the returner through which clients read
+ * the job cache.
  * @returns the key
- * @throws MasterError ERR_SOCKET where the paths are too long; the system's errors
+ * @throws MasterError ERR_SOCKET if the paths are too long; the system's errors
  */
 export async function prepareClientFiles(paths: ClientPaths): Promise<string> {
   if (Buffer.byteLength(paths.firing) > maxSocketPathBytes) {
@@ -91,22 +97,24 @@ export async function prepareClientFiles(paths: ClientPaths): Promise<string> {
   return key;
 }
 
-/** From the package. */
+/** Reads the returner from the package. */
 function readReturner(): Promise<string> {
-  // From `dist/localclient/`.
+  // Relative to `dist/localclient/`.
   return readFile(new URL('../../clients/localclient/saltbridge.py', import.meta.url), 'utf8');
 }
 
-/** What the configuration of clients says of the master. */
+/** Settings of the master for the configuration of clients. */
 export interface ClientConfig extends Pick<ExtensionHost, 'config' | 'reloadable'> {
   readonly account: string;
   readonly port: number;
 }
 
-/** With a log-in `salt-run` goes to the master; it then sends the key in its place. */
+/**
+ * With these log-in options `salt-run` calls the master. It then sends the key instead of a token.
+ */
 const remoteRunners = 'eauth: "saltbridge"\ntoken: "key"\n';
 
-/** Writes the configurations, and what clients take for a master that runs. */
+/** Writes the configurations and the files that indicate a running master to clients. */
 export async function writeClientConfig(paths: ClientPaths, config: ClientConfig): Promise<void> {
   const text = clientConfigText(paths, config);
   await writeFileAtomically(paths.config, text, 0o600);
@@ -114,12 +122,15 @@ export async function writeClientConfig(paths: ClientPaths, config: ClientConfig
   for (const mark of paths.marks) await writeFile(mark, '', { mode: 0o600 });
 }
 
-/** Clients say from then on that no master runs. */
+/** Removes the files that indicate a running master. */
 export async function removeMarks({ marks }: ClientPaths): Promise<void> {
   for (const mark of marks) await rm(mark, { force: true });
 }
 
-/** Takes away everything, the key with it. @returns whether there was anything */
+/**
+ * Removes all files, including the key.
+ * @returns whether any file existed
+ */
 export async function removeClientFiles({ directory }: ClientPaths): Promise<boolean> {
   try {
     await rm(directory, { recursive: true });
@@ -130,7 +141,7 @@ export async function removeClientFiles({ directory }: ClientPaths): Promise<boo
   }
 }
 
-/** JSON is YAML, so that no value can be taken for something else. */
+/** Returns the configuration as JSON values, which are valid YAML and cannot be misread. */
 function clientConfigText(
   paths: ClientPaths,
   { account, port, config, reloadable }: ClientConfig,

@@ -1,7 +1,7 @@
 /**
- * The event bus as Salt's own clients read it: two Unix sockets. From one they read every event, to the
- * other they write events to be fired. A frame is a MessagePack map `{head: {}, body: bytes}` without
- * a length before it; the bytes are a packed event [WIRE 14.1].
+ * The event bus for Salt's own clients: two Unix sockets. Clients read every event from one and
+ * write events to the other. A frame is a MessagePack map `{head: {}, body: bytes}` without a
+ * length prefix. The bytes are a packed event [WIRE 14.1].
  */
 
 import { rm } from 'node:fs/promises';
@@ -19,23 +19,28 @@ import {
 } from '#minion-protocol';
 import { listenPrivately, SendPool, type SendQueue } from '#runtime';
 
-/** Connections to each socket: a `LocalClient` may stay connected for its whole life. */
+/**
+ * Maximum number of connections per socket. A `LocalClient` may stay connected for its whole life.
+ */
 const maxConnections = 512;
-/** What may wait for one client beside its largest event, and for all of them. */
+/** Buffer for one client beyond its largest event, and for all clients together, in bytes. */
 const extraBytes = 8 * 1024 * 1024;
 const totalBytes = 128 * 1024 * 1024;
-/** A client cuts what it fires to `max_event_size` by an estimate. */
+/**
+ * Maximum size of a written event, in bytes. Clients only estimate the size when they enforce
+ * `max_event_size`.
+ */
 const maxFiredBytes = 4 * 1024 * 1024;
 
 export interface EventSocketOptions {
   readonly paths: { readonly events: string; readonly firing: string };
   readonly events: Pick<MasterApi['events'], 'fire' | 'subscribe'>;
-  /** `max_event_size` */
+  /** `max_event_size`: maximum size of an event, in bytes. */
   readonly maxEventBytes: number;
   readonly log: Logger;
 }
 
-/** The bytes of an event; `undefined` for a tag that no frame can have. */
+/** Returns the bytes of an event, or `undefined` if a frame cannot contain its tag. */
 export function encodeEvent({ tag, data }: MasterEvent): Buffer | undefined {
   try {
     return Buffer.concat(encodePublicationFrame(packEvent(tag, data)));
@@ -64,12 +69,15 @@ export class EventSockets {
     this.#writers = this.#serve((socket) => this.#addWriter(socket));
   }
 
-  /** How many clients read events. */
+  /** Number of clients that read events. */
   get readers(): number {
     return this.#queues.size;
   }
 
-  /** @throws the system's errors */
+  /**
+   * Opens the sockets.
+   * @throws the system's errors
+   */
   async open(): Promise<void> {
     const { paths } = this.#options;
     this.#following = this.#follow(await this.#subscribe());
@@ -90,20 +98,20 @@ export class EventSockets {
     const { log } = this.#options;
     const server = createServer((socket) => {
       this.#sockets.add(socket);
-      // A reset is an ordinary way to go; 'close' follows.
+      // A reset is a normal way to disconnect. 'close' follows.
       socket.on('error', () => {});
       socket.once('close', () => this.#sockets.delete(socket));
       add(socket);
     });
     server.maxConnections = maxConnections;
     server.on('drop', () => {
-      log.warn({ connections: maxConnections }, 'too many local clients; one was refused');
+      log.warn({ connections: maxConnections }, 'too many local clients; one was rejected');
     });
     return server;
   }
 
   #addReader(socket: Socket): void {
-    // Clients say nothing here; what they say all the same is not kept.
+    // Clients send nothing on this socket. Unexpected data is discarded.
     socket.resume();
     const queue = this.#pool.open(socket, () => {
       this.#options.log.warn('a local client read events too slowly and was disconnected');
@@ -118,7 +126,7 @@ export class EventSockets {
     socket.on('data', (chunk) => {
       for (const frame of decoder.push(chunk)) {
         if (frame.type === 'breach') {
-          this.#options.log.warn({ reason: frame.reason }, 'a local client sent no event');
+          this.#options.log.warn({ reason: frame.reason }, 'a local client sent an invalid event');
           socket.destroy();
           return;
         }
@@ -132,11 +140,11 @@ export class EventSockets {
     try {
       const packed = unpackLocal(body);
       const { tag, data } = unpackEvent(packed instanceof Uint8Array ? packed : Buffer.alloc(0));
-      if (!isWireMap(data)) throw new ProtocolError('ERR_BAD_EVENT', 'its data is no map');
+      if (!isWireMap(data)) throw new ProtocolError('ERR_BAD_EVENT', 'the event data is not a map');
       events.fire(tag, data).catch((error: unknown) => log.error({ err: error }, 'not fired'));
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
-      log.warn({ err: error }, 'a local client fired what is no event');
+      log.warn({ err: error }, 'a local client sent an invalid frame');
     }
   }
 
@@ -144,7 +152,7 @@ export class EventSockets {
     return this.#options.events.subscribe({}, this.#end.signal);
   }
 
-  /** Where events were missed, readers are disconnected, so that they know. */
+  /** Sends events to the readers. After a gap it disconnects them, so that they notice it. */
   async #follow(first: AsyncIterable<MasterEvent>): Promise<void> {
     for (let events = first; ; events = await this.#subscribe()) {
       try {

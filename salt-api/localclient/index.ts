@@ -1,3 +1,3 @@
-/** What Salt's own Python clients on the master's host work with. */
+/** Services for Salt's own Python clients on the master's host. */
 
 export { createLocalClient, type LocalClientStatus } from './local-client.ts';

@@ -1,7 +1,7 @@
 /**
- * Serves Salt's own clients (`LocalClient`, `salt`, `salt-run`, `get_event`) on the master's host: a port
- * on the loopback address for their requests, two sockets for events, and a configuration that points to
- * them. Off until somebody enables it; then it is served at each start of the master.
+ * Serves Salt's own clients (`LocalClient`, `salt`, `salt-run`, `get_event`) on the master's host:
+ * a loopback port for their requests, two sockets for events, and a configuration with these
+ * addresses. Disabled by default. After it is enabled, it is served at each start of the master.
  */
 
 import Type from 'typebox';
@@ -26,38 +26,41 @@ import {
 import { EventSockets } from './event-sockets.ts';
 import { LocalRequests } from './requests.ts';
 
-/** Whether and how Salt's own clients are served. */
+/** State of the service for Salt's own clients. */
 export interface LocalClientStatus {
   readonly isEnabled: boolean;
-  /** For `-c` and `SALT_CLIENT_CONFIG`. */
+  /** Directory for `-c` and `SALT_CLIENT_CONFIG`. */
   readonly directory: string;
-  /** On 127.0.0.1. Absent: nothing is served. */
+  /** Port on 127.0.0.1. Absent if the service is not running. */
   readonly port?: number;
-  /** Clients that read events now. */
+  /** Number of clients that are reading events. */
   readonly eventReaders: number;
-  /** Requests whose key, log-in or rights were refused, since the start. */
+  /** Number of requests since the start that were rejected for their key, log-in or rights. */
   readonly refused: number;
-  /** Why nothing is served although it is enabled. */
+  /** Reason why an enabled service is not running. */
   readonly problem?: string;
 }
 
-/** The extension, for `createMaster`. */
+/** Creates the extension for `createMaster`. */
 export function createLocalClient(): MasterExtension {
   return { name: 'localclient', open: openLocalClient };
 }
 
-/** Beside Salt's own 4505 and 4506. */
+/** Default port, next to Salt's own 4505 and 4506. */
 const defaultPort = 4507;
 const enabledKey = ['enabled'];
 
-/** The row `enabled`; it is there while the sockets are served. */
+/** Row `enabled`. It exists while the service is enabled. */
 const enabledRow = defineRow({
   name: 'port of the local client',
   schema: Type.Object({ port: Type.Number() }),
   unversioned: unpackLocal,
 });
 
-/** Only programs of this host reach the port, and each request is a connection of its own. */
+/**
+ * Connection limits. Only programs of this host reach the port, and each request uses its own
+ * connection.
+ */
 const connectionLimits = {
   maxConnections: 512,
   maxConnectionsPerAddress: 512,
@@ -107,7 +110,7 @@ function methodsOf(client: LocalClientServer): RpcTable {
   };
 }
 
-/** What is served now. */
+/** Resources of the running service. */
 interface Served {
   readonly port: number;
   readonly listener: MasterTransport;
@@ -125,7 +128,7 @@ class LocalClientServer {
     this.#host = host;
   }
 
-  /** A port that is taken keeps no minion from being served. */
+  /** Starts the service if it is enabled. If the port is in use, minions are served anyway. */
   async start(): Promise<void> {
     await this.#mutex.run('', async () => {
       const port = await this.#enabledPort();
@@ -139,7 +142,10 @@ class LocalClientServer {
     });
   }
 
-  /** Serves from now on, also after a restart. @throws TransportError ERR_LISTEN, MasterError */
+  /**
+   * Starts the service now and at each later start.
+   * @throws TransportError ERR_LISTEN, MasterError
+   */
   enable(port?: number): Promise<LocalClientStatus> {
     return this.#mutex.run('', async () => {
       const wanted = port ?? (await this.#enabledPort()) ?? defaultPort;
@@ -153,7 +159,7 @@ class LocalClientServer {
     });
   }
 
-  /** Serves nobody, and takes the key away. */
+  /** Stops the service and removes the key. */
   disable(): Promise<LocalClientStatus> {
     return this.#mutex.run('', async () => {
       await this.#host.state.write([{ op: 'delete', key: enabledKey }]);
@@ -192,13 +198,17 @@ class LocalClientServer {
     return row && enabledRow.decode(row).port;
   }
 
-  /** The files that clients look for come last: whoever finds them is served. */
+  /**
+   * Starts the service. The files that clients check are written last, so a client that finds them
+   * is served.
+   */
   async #serve(wanted: number): Promise<Served> {
     const { config, logger: log, now } = this.#host;
     const master = this.#host.master();
     const account = ownAccount();
     const paths = this.#paths();
-    // A port that somebody else has must get no key of clients that take the master for running.
+    // If another process uses the port, clients must not send it their key, so they must not see a
+    // running master.
     await removeMarks(paths);
     const key = await prepareClientFiles(paths);
     const requests = new LocalRequests({ master, own: { account, key }, now, log });

@@ -1,4 +1,4 @@
-/** Requests of Salt's own clients, in the clear: publishing, runners, wheel functions and log-ins. */
+/** Unencrypted requests of Salt's own clients: publishing, runners, wheel functions and log-ins. */
 
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -47,22 +47,25 @@ const WheelLoad = Type.Object({
 });
 const wheelLoad = compileSchema(WheelLoad);
 
-/** Of a wheel request, what is no argument of the function. */
+/** Fields of a wheel request that are not arguments of the function. */
 const ownFields: ReadonlySet<string> = new Set([
   ...['cmd', 'fun', 'key', 'user', 'token', 'eauth', 'username', 'password'],
   ...['client', 'full_return', 'print_event', 'asynchronous'],
 ]);
 
-/** Of `kwargs`, what would change the job at the minion, and is not passed on. */
+/** Fields of `kwargs` that would change the job on the minion. They are rejected. */
 const unservedKeywords = ['ret_config', 'ret_kwargs', 'module_executors', 'executor_opts'];
 
-/** Clients send the same again after their `timeout`, at least a second, where no answer came. */
+/**
+ * Minimum time after which an identical request counts as a repetition, in milliseconds. Clients
+ * repeat a request after their `timeout`, at least a second.
+ */
 const repetitionAfterMs = 500;
 
 export interface LocalRequestDeps {
   readonly master: MasterApi;
   readonly own: AccountKey;
-  /** Milliseconds since 1970. */
+  /** Returns the current time, in milliseconds since 1970. */
   readonly now: () => number;
   readonly log: Logger;
 }
@@ -84,12 +87,15 @@ export class LocalRequests {
     this.#warnings = new RepeatedWarnings(deps.log, deps.now);
   }
 
-  /** Requests whose key, log-in or rights were refused, since the start. */
+  /** Number of requests since the start that were rejected for their key, log-in or rights. */
   get refused(): number {
     return this.#refused;
   }
 
-  /** @returns the packed reply; what is no request gets one too */
+  /**
+   * Handles a request.
+   * @returns the packed reply; an invalid request gets one too
+   */
   async handle(request: Uint8Array): Promise<Uint8Array> {
     return packLocal(await this.#answer(request));
   }
@@ -124,8 +130,8 @@ export class LocalRequests {
   }
 
   /**
-   * A repetition of a request that is not answered yet gets the answer of the first. Two callers who
-   * ask the same at the same time are two.
+   * Publishes a request. A repetition of an unanswered request gets the result of the first.
+   * Identical requests at the same time come from two callers, and are published separately.
    */
   #publishOnce(load: WireMap, request: Uint8Array): Promise<WireValue> {
     const { now } = this.#deps;
@@ -141,7 +147,7 @@ export class LocalRequests {
   }
 
   async #publish(load: WireMap): Promise<WireValue> {
-    // Clients connect for events first, and miss none of the job's.
+    // Clients connect to the event socket first, so they miss no event of the job.
     await nextTurn();
     const given = checked(publishLoad, load, 'publish');
     const request = toPublishRequest(given);
@@ -156,7 +162,7 @@ export class LocalRequests {
     return { enc: 'clear', load: { jid, minions: [...minions], missing: [...missing] } };
   }
 
-  /** The result is told by the event `<tag>/ret`. */
+  /** Starts a runner. The event `<tag>/ret` contains the result. */
   async #startRunner(load: WireMap): Promise<WireValue> {
     const { fun, kwarg: { arg = [], kwarg = {} } = {} } = checked(runnerLoad, load, 'runner');
     const { tag, jid } = await this.#as(load, load, ({ api, shown }) =>
@@ -212,14 +218,20 @@ export class LocalRequests {
     }
   }
 
-  /** Any account of the host can be refused as often as it likes. */
+  /**
+   * Logs a rejection at a limited rate, because any account of the host can cause as many as it
+   * likes.
+   */
   #tellRefusal(cmd: string, code: string | undefined): void {
     this.#refused += 1;
     const about = { cmd, code, refused: this.#refused };
-    this.#warnings.warn('refused', about, 'refused to local clients');
+    this.#warnings.warn('refused', about, 'rejected request of a local client');
   }
 
-  /** By the names that clients raise; nothing of the request, which has secrets, is told. */
+  /**
+   * Returns the error under the name that clients raise. It contains nothing of the request, which
+   * has secrets.
+   */
   #refusal({ cmd, fun }: WireMap, error: unknown): WireValue {
     const code = codeOf(error);
     const name = isAuthentication(error)
@@ -234,16 +246,18 @@ export class LocalRequests {
     }
     if (error instanceof Error && code?.startsWith('ERR_')) return failure(cmd, error.message);
     this.#deps.log.error({ cmd: String(cmd), fun: String(fun), err: error }, 'request failed');
-    return failure(cmd, 'the master failed; see its log');
+    return failure(cmd, "the master failed; see the master's log");
   }
 }
 
-/** Clients raise a text that comes for `publish`, and otherwise an exception by its name. */
+/**
+ * Returns a failure. Clients raise a text for `publish`, and otherwise an exception with its name.
+ */
 function failure(cmd: WireValue | undefined, message: string): WireMap {
   return { error: cmd === 'publish' ? message : { name: 'SaltClientError', message } };
 }
 
-/** `undefined` for what is no request in the clear. */
+/** Returns the load of an unencrypted request, or `undefined` for anything else. */
 function loadOf(request: Uint8Array): WireMap | undefined {
   try {
     const envelope = unpackWire(request, { ...loadLimits, maxDepth: loadLimits.maxDepth + 1 });
@@ -255,22 +269,28 @@ function loadOf(request: Uint8Array): WireMap | undefined {
   }
 }
 
-/** @throws MasterError ERR_ARGS */
+/**
+ * Validates the fields of a request.
+ * @throws MasterError ERR_ARGS
+ */
 function checked<T>(
   form: { Check(value: unknown): value is T; Errors(value: unknown): Iterable<unknown> },
   load: WireMap,
   cmd: string,
 ): T {
   if (form.Check(load)) return load;
-  throw new MasterError('ERR_ARGS', `${cmd}: its fields are not those of Salt's clients`);
+  throw new MasterError('ERR_ARGS', `${cmd}: its fields differ from those of Salt's clients`);
 }
 
-/** @throws MasterError ERR_ARGS */
+/**
+ * Converts the fields to a publish request.
+ * @throws MasterError ERR_ARGS
+ */
 function toPublishRequest(load: Static<typeof PublishLoad>): PublishRequest {
   const { tgt, fun, arg = [], tgt_type: tgtType = 'glob', ret, jid, kwargs = {} } = load;
   const unserved = unservedKeywords.find((name) => Boolean(kwargs[name]));
   if (unserved !== undefined) {
-    throw new MasterError('ERR_ARGS', `${unserved} is not served; leave it out`);
+    throw new MasterError('ERR_ARGS', `${unserved} is not supported; omit it`);
   }
   const { delimiter, metadata } = kwargs;
   return {
@@ -286,7 +306,7 @@ function isAuthentication(error: unknown): boolean {
   return codeOf(error)?.startsWith('ERR_EAUTH') === true;
 }
 
-/** As Salt has tokens: times in seconds. */
+/** Returns token data in Salt's form, with times in seconds. */
 function tokenInfo(
   info: {
     readonly start: number;

@@ -1,6 +1,6 @@
 /**
- * Keeps the status page up to date. Sections come as markup that the server made, in which all that
- * came from elsewhere is text; nothing else may become markup (Trusted Types).
+ * Script that updates the status page. Sections arrive as markup from the server, in which all
+ * external data is text. Trusted Types prevent any other markup.
  */
 export const script = `'use strict';
 const trusted = window.trustedTypes?.createPolicy('saltbridge', { createHTML: (text) => text });
@@ -36,7 +36,7 @@ stream.addEventListener('section', (event) => {
 });
 `;
 
-/** The look of the status page, light and dark. */
+/** Style sheet of the status page, light and dark. */
 export const style = `:root {
   color-scheme: light dark;
   --text: light-dark(#1d2327, #e4e7ea);
@@ -83,6 +83,6 @@ a { color: var(--accent); }
 .login label { display: grid; gap: .2rem; }
 `;
 
-/** The picture of the status page: two halves, and what joins them. */
+/** Icon of the status page: two halves and the bridge between them. */
 export const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><path fill="none" stroke="#0b6e99" stroke-width="4" d="M4 28V12h8v16M20 28V12h8v16M8 12c0-10 16-10 16 0"/></svg>
 `;

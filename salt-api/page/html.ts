@@ -1,21 +1,21 @@
-/** Markup from templates: whatever is put into one is text, unless it is markup made here. */
+/** Markup from templates. Inserted values become text, unless they are markup from this module. */
 
 import { escapeMarkup } from '#runtime';
 
-/** Markup that may be sent. Only {@link html} makes it. */
+/** Safe markup. Only {@link html} creates it. */
 export class Html {
   readonly text: string;
 
-  /** @param text safe as it is */
+  /** @param text markup that is already safe */
   constructor(text: string) {
     this.text = text;
   }
 }
 
-/** What a template may hold. */
+/** Values that a template may contain. */
 export type HtmlPart = Html | string | number | undefined | readonly Html[];
 
-/** Text as text, between tags and in quoted attributes; what changes its direction is shown. */
+/** Escapes text for use between tags and in quoted attributes. Direction marks become visible. */
 function escaped(text: string): string {
   return escapeMarkup(text).replace(/[\p{Cc}\p{Bidi_Control}]/gu, '\u{FFFD}');
 }
@@ -27,7 +27,7 @@ function toText(part: HtmlPart): string {
   return escaped(String(part));
 }
 
-/** A template: what stands in it is markup, what is put in is text. */
+/** Creates markup from a template. Its literal parts are markup, inserted values are text. */
 export function html(strings: TemplateStringsArray, ...parts: readonly HtmlPart[]): Html {
   const texts = strings.map((string, index) => `${string}${toText(parts[index])}`);
   return new Html(texts.join(''));

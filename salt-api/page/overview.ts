@@ -1,4 +1,4 @@
-/** What a user may see of a master on the status page. */
+/** Data of the status page that a user may read. */
 
 import type { Explanation } from '#acl';
 import type { Denial, KeyInfo, MasterApi, MasterStatus, UserApi } from '#master';
@@ -7,31 +7,31 @@ import type { MinionSince, RateSeries, StatusHistory } from './status-history.ts
 
 type JobProgress = Awaited<ReturnType<MasterApi['jobs']['active']>>[number];
 
-/** What is absent is what they may not see. */
+/** Data of a master. Members that the user may not read are absent. */
 export interface Overview {
   readonly user: string;
   readonly status: MasterStatus;
   readonly rates: readonly RateSeries[];
-  /** For whom `manage.status` is permitted. */
+  /** Minions. Requires the right to `manage.status`. */
   readonly minions?: readonly MinionSince[];
-  /** For whom `jobs.active` is permitted. */
+  /** Running jobs. Requires the right to `jobs.active`. */
   readonly jobs?: readonly JobProgress[];
-  /** What the bridge has under way: for whom `jobs.active` is permitted. */
+  /** Work in progress in the bridge. Requires the right to `jobs.active`. */
   readonly bridge?: Readonly<Record<string, number>>;
-  /** For whom `key.list_all` is permitted. */
+  /** Pending keys. Requires the right to `key.list_all`. */
   readonly pending?: PendingKeys;
-  /** Of tags that they may read. */
+  /** Denied signals with tags that the user may read. */
   readonly denials: readonly Denial[];
 }
 
-/** Keys that wait, and what may be done with them. */
+/** Pending keys, and the decisions that the user may make. */
 interface PendingKeys {
   readonly keys: readonly KeyInfo[];
   readonly mayAccept: boolean;
   readonly mayReject: boolean;
 }
 
-/** Denied signals that are shown. */
+/** Maximum number of denied signals to show. */
 const maxDenials = 20;
 
 export async function overviewOf(
@@ -67,14 +67,17 @@ async function pendingKeys(views: SharedViews, user: UserApi): Promise<PendingKe
   return { keys, mayAccept, mayReject };
 }
 
-/** The latest first. */
+/** Returns the denied signals that the user may read, the latest first. */
 async function readableDenials(master: ServedMaster, user: UserApi): Promise<Denial[]> {
   const latest = (await master.events.denials()).slice(-maxDenials).reverse();
   const readable = await Promise.all(latest.map(({ tag }) => user.permits('subscribe', tag)));
   return latest.filter((_, index) => readable[index]);
 }
 
-/** What the policy in force says of a signal that was denied; `undefined`: it is none, or not theirs. */
+/**
+ * Returns the explanation of a denied signal under the current policy, or `undefined` if it does
+ * not exist or the user may not read it.
+ */
 export async function explainDenial(
   master: ServedMaster,
   user: UserApi,
@@ -89,7 +92,7 @@ export async function explainDenial(
   return { denial, explanation: await master.acl.explain(request) };
 }
 
-/** Something that is looked up at most so often, however many ask: all of them get the same. */
+/** A value that is looked up at a limited rate and shared by all readers. */
 export class CachedValue<T> {
   readonly #look: () => Promise<T>;
   readonly #freshMs: number;
@@ -97,8 +100,8 @@ export class CachedValue<T> {
   #found: { readonly value: Promise<T>; readonly at: number } | undefined;
 
   /**
-   * @param freshMs milliseconds for which what was found is given again
-   * @param now milliseconds of a clock that only goes forward
+   * @param freshMs lifetime of a result, in milliseconds
+   * @param now returns milliseconds of a monotonic clock
    */
   constructor(
     look: () => Promise<T>,
@@ -110,7 +113,7 @@ export class CachedValue<T> {
     this.#now = now;
   }
 
-  /** What was found a moment ago, or is found now; a look that fails is not kept. */
+  /** Returns the cached result, or looks it up again. A failed look-up is not cached. */
   get(): Promise<T> {
     const at = this.#now();
     if (this.#found !== undefined && at - this.#found.at < this.#freshMs) return this.#found.value;
@@ -120,13 +123,13 @@ export class CachedValue<T> {
     return value;
   }
 
-  /** Who asks next looks again: something was changed. */
+  /** Discards the cached result after a change. */
   forget(): void {
     this.#found = undefined;
   }
 }
 
-/** The same result for the same object, made once. */
+/** Returns a function that computes its result once per object. */
 export function memoizeByObject<T extends object, R>(make: (value: T) => R): (value: T) => R {
   const made = new WeakMap<T, { readonly result: R }>();
   return (value) => {
@@ -136,15 +139,15 @@ export function memoizeByObject<T extends object, R>(make: (value: T) => R): (va
   };
 }
 
-/** Milliseconds for which it is shown; readers look every two seconds. */
+/** Lifetime of shared results, in milliseconds. Readers update every two seconds. */
 const freshMs = 1900;
 
-/** What everybody who looks at the status page is shown alike, looked up once for all of them. */
+/** Data that is the same for all readers of the status page, looked up once for all of them. */
 export interface SharedViews {
   readonly history: StatusHistory;
   readonly status: CachedValue<MasterStatus>;
   readonly minions: CachedValue<readonly MinionSince[]>;
-  /** Keys that wait. */
+  /** Pending keys. */
   readonly pending: CachedValue<readonly KeyInfo[]>;
 }
 

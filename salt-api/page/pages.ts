@@ -6,7 +6,10 @@ import { type Html, html } from './html.ts';
 import type { Overview } from './overview.ts';
 import { type PageLinks, renderSections } from './sections.ts';
 
-/** The page, with all that the reader may see. @param notice what came of the last form */
+/**
+ * Returns the status page with everything that the user may read.
+ * @param notice result of the last form
+ */
 export function statusPage(overview: Overview, places: PageLinks, notice?: string): Html {
   const all = [...renderSections(overview, places)].map(
     ([id, content]) => html`<section id="${id}">${content}</section>\n`,
@@ -25,7 +28,10 @@ export function statusPage(overview: Overview, places: PageLinks, notice?: strin
   );
 }
 
-/** For whoever is nobody yet. @param eauths names of what users may log in by */
+/**
+ * Returns the log-in page.
+ * @param eauths names of the eauths to offer
+ */
 export function loginPage(base: string, eauths: readonly string[], problem?: string): Html {
   const told = problem === undefined ? undefined : html`<p class="bad" role="alert">${problem}</p>`;
   const options = eauths.map((name) => html`<option>${name}</option>`);
@@ -45,7 +51,7 @@ export function loginPage(base: string, eauths: readonly string[], problem?: str
   );
 }
 
-/** Why a signal was denied. */
+/** Returns the page that explains why a signal was denied. */
 export function explanationPage(
   base: string,
   { denial, explanation }: { readonly denial: Denial; readonly explanation: Explanation },
@@ -56,8 +62,8 @@ export function explanationPage(
   );
   const rules =
     near.length === 0
-      ? html`<p>No rule comes near it.</p>`
-      : html`<p>These rules would permit it, but for:</p><ul>${near}</ul>`;
+      ? html`<p>No rule almost matches it.</p>`
+      : html`<p>These rules would permit it, except for the following:</p><ul>${near}</ul>`;
   return renderDocument(
     base,
     'Why a signal was denied',

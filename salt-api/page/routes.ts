@@ -1,4 +1,4 @@
-/** `/status`, and `/` for browsers: a page about the master, for people. */
+/** `/status`, and `/` for browsers: a page about the master. */
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
@@ -38,7 +38,7 @@ import {
 import { streamSections } from './section-stream.ts';
 import { StatusHistory } from './status-history.ts';
 
-/** Nothing but what this server has, and no script but its own. */
+/** Content security policy: only resources of this server, and only its own script. */
 const policy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -54,15 +54,18 @@ const policy = [
 
 const bodyLimit = 65_536;
 
-/** What came of a form, by what the address says of it. */
+/** Results of forms, by their names in the address. */
 const notices: ReadonlyMap<string, string> = new Map([
   ['accept', 'The key was accepted.'],
   ['reject', 'The key was rejected.'],
-  ['other', 'Nothing was done: this key does not wait any more, or another one has its place.'],
-  ['denied', 'Nothing was done: you may not decide on keys.'],
+  ['other', 'Nothing was changed: this key is no longer pending, or another key has replaced it.'],
+  ['denied', 'Nothing was changed: you may not decide on keys.'],
 ]);
 
-/** Adds the page. @returns what answers browsers at `/` */
+/**
+ * Adds the page.
+ * @returns the handler for browsers at `/`
+ */
 export function addStatusRoutes(app: FastifyInstance, context: ApiContext): RouteHandlerMethod {
   const { master, options, sessions, closing } = context;
   const base = `${options.rootPrefix}/status`;
@@ -86,7 +89,7 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
         const query = queryOf(request.url);
         const [minion, tag] = [query.get('minion') ?? '', query.get('tag') ?? ''];
         const found = await explainDenial(master, user, minion, tag);
-        if (found === undefined) throw new SaltApiError('ERR_HTTP_UNKNOWN', 'no such denial');
+        if (found === undefined) throw new SaltApiError('ERR_HTTP_UNKNOWN', 'denial not found');
         return sendPage(reply, explanationPage(base, found));
       },
     },
@@ -116,7 +119,7 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
         requireOwnSite(request);
         const login = await tryLogin(context, request);
         if (login === undefined) {
-          return sendPage(reply, loginPage(base, options.eauths, 'This did not work.'), 401);
+          return sendPage(reply, loginPage(base, options.eauths, 'The request failed.'), 401);
         }
         const token = await sessions.open(login);
         const cookie = sessionCookie(token, options.sessionIdleSeconds, isSecure(request));
@@ -152,7 +155,10 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
   return show;
 }
 
-/** @returns the notice that tells what came of it */
+/**
+ * Decides on a key.
+ * @returns the notice about the result
+ */
 async function decideKey(user: Caller['user'], fields: WireMap): Promise<string> {
   const { action, id, fingerprint } = fields;
   if (typeof id !== 'string' || typeof fingerprint !== 'string' || fingerprint === '') {
@@ -168,7 +174,10 @@ async function decideKey(user: Caller['user'], fields: WireMap): Promise<string>
   return success ? action : 'other';
 }
 
-/** Whose form it is: by the cookie, and by what stands in the form, which no other site can read. */
+/**
+ * Checks that a form belongs to the session: by the cookie, and by a field that other sites cannot
+ * read.
+ */
 async function requireForm(
   context: ApiContext,
   request: FastifyRequest,
@@ -180,21 +189,28 @@ async function requireForm(
   const given = Buffer.from(typeof fields.form === 'string' ? fields.form : '');
   const expected = Buffer.from(formTokenOf(caller));
   if (given.length !== expected.length || !timingSafeEqual(given, expected)) {
-    throw new SaltApiError('ERR_HTTP_SESSION', 'a form of another session');
+    throw new SaltApiError('ERR_HTTP_SESSION', 'the form belongs to another session');
   }
   return { ...caller, fields };
 }
 
-/** @throws SaltApiError ERR_HTTP_SESSION for a page of another site, also where nobody is logged in */
+/**
+ * Rejects a request from a page of another site, even without a session.
+ * @throws SaltApiError ERR_HTTP_SESSION
+ */
 function requireOwnSite({ headers }: FastifyRequest): void {
-  if (isCrossSite(headers)) throw new SaltApiError('ERR_HTTP_SESSION', 'a form of another site');
+  if (isCrossSite(headers))
+    throw new SaltApiError('ERR_HTTP_SESSION', 'the form was sent by another site');
 }
 
 function formTokenOf({ sessionToken }: SessionCaller): string {
   return createHash('sha256').update(`form of the status page ${sessionToken}`).digest('hex');
 }
 
-/** @returns Salt's token */
+/**
+ * Logs a user in.
+ * @returns Salt's token
+ */
 async function tryLogin(context: ApiContext, request: FastifyRequest): Promise<string | undefined> {
   const { value } = await bodyOf(context, request);
   try {

@@ -1,4 +1,4 @@
-/** Sends the sections of the status page as they change, as server-sent events. */
+/** Sends the sections of the status page as server-sent events when they change. */
 
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyReply } from 'fastify';
@@ -8,24 +8,27 @@ import type { Overview } from './overview.ts';
 import { type PageLinks, renderSections } from './sections.ts';
 
 interface SectionStream {
-  /** Looks as the reader may now. @throws AuthenticationError when they are nobody any more */
+  /**
+   * Loads the data that the reader may see now.
+   * @throws AuthenticationError when the session has ended
+   */
   readonly loadOverview: () => Promise<Overview>;
   readonly places: PageLinks;
   readonly sendPool: SendPool;
-  /** Ends it. */
+  /** Signal that ends the stream. */
   readonly end: AbortSignal;
 }
 
-/** Milliseconds between two looks. */
+/** Interval of updates, in milliseconds. */
 const refreshMs = 2000;
 
-/** Sends what has changed, until the reader has gone, may no more, or does not read. */
+/** Sends changes until the reader disconnects, loses the right to read, or stops reading. */
 export async function streamSections(
   reply: FastifyReply,
   { loadOverview: look, places, sendPool, end }: SectionStream,
 ): Promise<void> {
   const sent = new Map<string, string>();
-  // Before the head: who may not is told so.
+  // Runs before the head is sent, so that a denied reader gets an error response.
   let overview = await look();
   sendStreamHead(reply, {
     'content-type': 'text/event-stream; charset=utf-8',
@@ -44,7 +47,7 @@ export async function streamSections(
       overview = await look();
     }
   } catch {
-    // The end, or they are nobody any more: the page says that it is not live.
+    // The stream has ended, or the session has. The page then shows that it is not live.
   }
   queue.end();
 }

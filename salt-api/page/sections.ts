@@ -1,4 +1,4 @@
-/** The sections of the status page, each of which can be sent anew. */
+/** Sections of the status page. Each can be sent again by itself. */
 
 import { createHash } from 'node:crypto';
 import type { Denial, KeyInfo, MasterApi } from '#master';
@@ -10,10 +10,10 @@ type JobProgress = Awaited<ReturnType<MasterApi['jobs']['active']>>[number];
 
 const chartWidth = 160;
 const chartHeight = 32;
-/** Values that a chart has room for. */
+/** Maximum number of values in a chart. */
 const maxChartValues = 60;
 
-/** A line of values as a small picture; the latest is at the right. */
+/** Returns a line chart of values, with the latest at the right. */
 function renderChart(title: string, values: readonly number[]): Html {
   const greatest = Math.max(1e-9, ...values);
   const offset = maxChartValues - values.length;
@@ -23,7 +23,7 @@ function renderChart(title: string, values: readonly number[]): Html {
     return `${x.toFixed(1)},${y.toFixed(1)}`;
   });
   const latest = rateText(values.at(-1) ?? 0);
-  const label = `${title}: ${latest} a second now, ${rateText(Math.max(0, ...values))} at most`;
+  const label = `${title}: ${latest} per second now, ${rateText(Math.max(0, ...values))} at most`;
   return html`<figure><figcaption>${title} <b>${latest}</b>/s</figcaption>
 <svg role="img" aria-label="${label}" viewBox="0 0 ${chartWidth} ${chartHeight}" preserveAspectRatio="none">
 <polyline points="${points.join(' ')}"/></svg></figure>`;
@@ -33,18 +33,18 @@ function rateText(value: number): string {
   return value >= 10 ? String(Math.round(value)) : value.toFixed(1);
 }
 
-/** Where forms and links of the page lead. */
+/** Targets of forms and links of the page. */
 export interface PageLinks {
-  /** The path of the page, `/status` behind the prefix. */
+  /** Path of the page: `/status` after the prefix. */
   readonly base: string;
-  /** What forms bring back, so that nobody else's page can send them. */
+  /** Token that forms return, so that a page of another site cannot send them. */
   readonly formToken: string;
 }
 
-/** Minions and keys that are listed by name. */
+/** Maximum number of minions and of keys to list by name. */
 const maxListed = 200;
 
-/** By their ids, in the order of the page. */
+/** Returns the sections by id, in the order of the page. */
 export function renderSections(overview: Overview, places: PageLinks): ReadonlyMap<string, Html> {
   const { minions, jobs, bridge, pending, denials, rates } = overview;
   const found = new Map<string, Html>([
@@ -65,14 +65,14 @@ export function renderSections(overview: Overview, places: PageLinks): ReadonlyM
 function masterSection({ status }: Overview): Html {
   const { id, version, startedAt, keys, transports, subscribers, aclMode } = status;
   const warnings = [
-    ...(status.storeFull ? ['The disk of the store is full: nothing new is kept.'] : []),
+    ...(status.storeFull ? ['The disk of the store is full: no new data can be stored.'] : []),
     ...(status.auditFull ? ['The audit log cannot be written.'] : []),
     ...(status.cluster?.refusesWrites
-      ? ['Too few members of the cluster are alive: jobs, key changes and signals are refused.']
+      ? ['Too few members of the cluster are alive: jobs, key changes and signals are rejected.']
       : []),
     ...(status.cluster?.warnings ?? []),
     ...(aclMode === 'learn'
-      ? ['The policy only learns: minions may do what no rule permits.']
+      ? ['The policy is in learning mode: minions may perform actions that no rule permits.']
       : []),
   ];
   const served = transports.map((it) => `${it.transport} ${it.publishPort}/${it.requestPort}`);
@@ -105,7 +105,7 @@ function keysSection(
 ${keys.length === 0 ? html`<p>None waits.</p>` : html`<p>Compare with <code>salt-call --local key.finger</code> on the minion.</p>${table}`}`;
 }
 
-/** What may make somebody take this machine for another one. */
+/** Returns remarks that may reveal a confusion of machines. */
 function remarks({ alike, sharedWith, isInvalid, isUnusual }: KeyInfo): string {
   const texts = [
     ...(isInvalid ? ['no public key'] : []),
@@ -116,7 +116,10 @@ function remarks({ alike, sharedWith, isInvalid, isUnusual }: KeyInfo): string {
   return texts.join('; ');
 }
 
-/** Names the key itself: another one under the same id is not touched by it. */
+/**
+ * Returns the form for a decision. It contains the fingerprint, so that it never affects another
+ * key under the same id.
+ */
 function decisionForm(
   action: 'accept' | 'reject',
   { id, fingerprint }: KeyInfo,
@@ -149,7 +152,7 @@ function bridgeSection(figures: Readonly<Record<string, number>>): Html {
 ${dead === 0 ? undefined : advice}`;
 }
 
-/** The same for all who look at the same time. */
+/** Returns the section of minions, rendered once for all readers. */
 const minionsSection = memoizeByObject((minions: readonly MinionSince[]): Html => {
   const there = minions.filter(({ isPresent }) => isPresent);
   const away = minions.filter(({ isPresent }) => !isPresent);
@@ -161,7 +164,7 @@ ${there.length === 0 ? undefined : html`<details id="listening"><summary>Listeni
 function minionTable(title: string, minions: readonly MinionSince[]): Html {
   const rows = minions.slice(0, maxListed).map(({ id, isUnsure, since, heardAt }) => {
     const doubt = isUnsure === true ? ' (perhaps: others share its address)' : undefined;
-    return html`<tr><th scope="row">${id}${doubt}</th><td>${since === undefined ? 'before this page began to look' : timeElement(since)}</td>
+    return html`<tr><th scope="row">${id}${doubt}</th><td>${since === undefined ? 'before this page began to watch' : timeElement(since)}</td>
 <td>${heardAt === undefined ? 'not since the start' : timeElement(heardAt)}</td></tr>`;
   });
   const left = minions.length - rows.length;
@@ -180,7 +183,7 @@ function denialsSection(denials: readonly Denial[], { base }: PageLinks): Html {
   return html`<h2>Denied signals (${denials.length})</h2>${denials.length === 0 ? html`<p>None.</p>` : table}`;
 }
 
-/** UTC; the script turns it into the reader's own time. */
+/** Returns a time in UTC. The script converts it to the reader's local time. */
 function timeElement(at: number): Html {
   const text = new Date(at).toISOString();
   return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')} UTC</time>`;

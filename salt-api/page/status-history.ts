@@ -1,21 +1,24 @@
-/** Recent history of a master: rates, and since when minions are present or absent. */
+/** Recent history of a master: rates, and the times since which minions are present or absent. */
 
 import type { MasterApi, MetricFamily, MinionInfo } from '#master';
 
-/** Something that happens so often. */
+/** A rate over time. */
 export interface RateSeries {
   readonly title: string;
-  /** A second, in each interval; the latest last. */
+  /** Values per second in each interval, the latest last. */
   readonly values: readonly number[];
 }
 
-/** A minion, as long as it has been there, or not. */
+/** A minion with the time of its last change of presence. */
 export interface MinionSince extends MinionInfo {
-  /** Milliseconds since 1970. Absent: before anybody began to look. */
+  /**
+   * Time of the last change, in milliseconds since 1970. Absent if it was before the first
+   * observation.
+   */
   readonly since?: number;
 }
 
-/** What is shown as a rate: counters, by their names. */
+/** Counters that are shown as rates, by name. */
 const rateMetrics: readonly (readonly [title: string, name: string])[] = [
   ['Requests', 'saltbridge_requests_total'],
   ['Returns', 'saltbridge_returns_total'],
@@ -24,24 +27,24 @@ const rateMetrics: readonly (readonly [title: string, name: string])[] = [
   ['Denied signals', 'saltbridge_signals_denied_total'],
 ];
 
-/** Milliseconds between two looks. */
+/** Interval of samples, in milliseconds. */
 const samplingIntervalMs = 10_000;
-/** Ten minutes. */
+/** Number of samples to store: ten minutes. */
 const keptSamples = 60;
 
 type Source = Pick<MasterApi, 'metrics' | 'minions'>;
 
-/** Whether a minion was there, and since when that is known. */
+/** Whether a minion is present, and since when. */
 interface MinionPresence {
   isPresent: boolean;
-  /** Absent: since before anybody began to look. */
+  /** Absent if since before the first observation. */
   since: number | undefined;
 }
 
 /**
- * Counts rates all the time (5 ms every ten seconds with 10,000 minions), and looks at minions for
- * ten minutes after somebody asked for them: nobody pays for a page that nobody sees. What happened
- * to minions while nobody looked is not known.
+ * Samples rates continuously (5 ms every ten seconds with 10,000 minions). Observes minions only
+ * for ten minutes after a request for them, so an unused page costs nothing. Changes of minions
+ * between observations are unknown.
  */
 export class StatusHistory {
   readonly #master: Source;
@@ -50,27 +53,30 @@ export class StatusHistory {
   readonly #seen = new Map<string, MinionPresence>();
   #totals: ReadonlyMap<string, number> | undefined;
   #countedAt = 0;
-  /** When minions were looked at last, and asked for last. Absent: never. */
+  /** Times of the last observation of minions and of the last request for them. Absent: never. */
   #lookedAt: number | undefined;
   #askedAt: number | undefined;
 
-  /** @param now milliseconds since 1970 */
+  /** @param now returns milliseconds since 1970 */
   constructor(master: Source, now: () => number = Date.now) {
     this.#master = master;
     this.#now = now;
   }
 
-  /** Looks every ten seconds until the signal. */
+  /** Takes a sample every ten seconds until the signal fires. */
   start(signal: AbortSignal): void {
     const timer = setInterval(() => {
-      // A master that does not run now has nothing to tell.
+      // A master that is not running has no data.
       this.sample().catch(() => {});
     }, samplingIntervalMs);
     timer.unref();
     signal.addEventListener('abort', () => clearInterval(timer), { once: true });
   }
 
-  /** Looks once. @throws MasterError ERR_MASTER_STOPPED */
+  /**
+   * Takes one sample.
+   * @throws MasterError ERR_MASTER_STOPPED
+   */
   async sample(): Promise<void> {
     this.#count(await this.#master.metrics());
     if (this.#isAskedFor()) this.#note(await this.#master.minions());
@@ -80,7 +86,7 @@ export class StatusHistory {
     return rateMetrics.map(([title]) => ({ title, values: this.#rates.get(title) ?? [] }));
   }
 
-  /** As they are at this moment, in the order of their keys. */
+  /** Returns the minions at this moment, in the order of their keys. */
   async minions(): Promise<readonly MinionSince[]> {
     const minions = await this.#master.minions();
     this.#askedAt = this.#now();
@@ -99,7 +105,7 @@ export class StatusHistory {
 
   #note(minions: readonly MinionInfo[]): void {
     const now = this.#now();
-    // Who was not looked at for a while may have gone and come.
+    // A minion that was not observed for a while may have disconnected and reconnected.
     const isFirst = this.#lookedAt === undefined || now - this.#lookedAt >= 2 * samplingIntervalMs;
     if (isFirst) this.#seen.clear();
     this.#lookedAt = now;

@@ -38,7 +38,10 @@ export function addEventRoutes(app: FastifyInstance, context: ApiContext): void 
   });
 }
 
-/** Browsers cannot send headers here: tokens may stand in the query, and nowhere else. */
+/**
+ * Returns the reader of a stream. Browsers cannot send headers here, so tokens may be in the query
+ * on this route only.
+ */
 async function readerOf(context: ApiContext, request: FastifyRequest): Promise<Caller> {
   const token = tokenIn(request, 'token');
   if (token !== undefined) return requireSessionOf(context, token);
@@ -75,7 +78,10 @@ async function streamEvents(
   }
 }
 
-/** @throws SaltApiError ERR_HTTP_SESSION for one that is given twice */
+/**
+ * Returns a token in the query.
+ * @throws SaltApiError ERR_HTTP_SESSION if it is given twice
+ */
 function tokenIn({ url }: FastifyRequest, name: string): string | undefined {
   const [token, ...more] = queryOf(url).getAll(name);
   if (more.length === 0) return token;

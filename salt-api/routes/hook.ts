@@ -1,4 +1,4 @@
-/** `/hook`: what others say becomes an event [THREATS A-14]. */
+/** `/hook`: publishes requests of external services as events [THREATS A-14]. */
 import type { FastifyInstance, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import { isWireMap, type WireMap } from '#minion-protocol';
 import { type ApiContext, bodyOf, requireSession, sendAnswer } from '../context.ts';
@@ -9,11 +9,13 @@ import { hookSchema } from './schemas.ts';
 
 const prefix = 'salt/netapi/hook';
 
-/** Parts of a path that a tag can have. */
+/** Form of a path that can be part of a tag. */
 const pathForm = /^(?!\.{1,2}(?:\/|$))[\w.:@+-]+(?:\/(?!\.{1,2}(?:\/|$))[\w.:@+-]+)*$/;
 const maxPath = 200;
 
-/** Nobody who reads events shall be able to act as whoever sent them. */
+/**
+ * Headers that are omitted from events, so that readers of events cannot impersonate the sender.
+ */
 const secretHeaders: ReadonlySet<string> = new Set([
   'authorization',
   'cookie',
@@ -21,7 +23,7 @@ const secretHeaders: ReadonlySet<string> = new Set([
   'x-auth-token',
 ]);
 
-/** For the audit log. */
+/** Caller for the audit log. */
 const anybody = { who: { kind: 'user', name: '' }, rule: 'webhook_disable_auth' } as const;
 
 export function addHookRoutes(app: FastifyInstance, context: ApiContext): void {
@@ -49,7 +51,7 @@ function tagOf({ params }: FastifyRequest): string {
   if (typeof rest === 'string' && rest.length <= maxPath && pathForm.test(rest)) {
     return `${prefix}/${rest}`;
   }
-  throw new SaltApiError('ERR_HTTP_UNKNOWN', 'the path can be no tag');
+  throw new SaltApiError('ERR_HTTP_UNKNOWN', 'the path contains characters that a tag cannot have');
 }
 
 async function dataOf(context: ApiContext, request: FastifyRequest): Promise<WireMap> {
@@ -63,7 +65,7 @@ async function dataOf(context: ApiContext, request: FastifyRequest): Promise<Wir
   return { post, body: text, headers };
 }
 
-/** As CherryPy names headers. */
+/** Returns the name of a header in CherryPy's form. */
 function titleCase(name: string): string {
   return name.replace(/(?:^|-)[a-z]/g, (letter) => letter.toUpperCase());
 }

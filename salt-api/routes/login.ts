@@ -18,7 +18,10 @@ import {
   welcomeSchema,
 } from './schemas.ts';
 
-/** What is no text becomes what nobody can log in with: the answer is the same for all of it. */
+/**
+ * Returns a log-in request. Values that are not text become invalid credentials, so that the
+ * response is the same for all of them.
+ */
 export function toLoginRequest(fields: Readonly<WireMap>, source: string): LoginRequest {
   const text = (name: string): string => {
     const value = fields[name];
@@ -30,20 +33,20 @@ export function toLoginRequest(fields: Readonly<WireMap>, source: string): Login
     password: text('password'),
     eauth: text('eauth'),
     source,
-    // Forms have text alone.
+    // Form fields are always text.
     ...(typeof expire === 'number' || typeof expire === 'string'
       ? { tokenExpireSeconds: Number(expire) }
       : {}),
   };
 }
 
-/** The maps of a body: a log-in is one, or a list of one. */
+/** Returns the maps of a body: a log-in is a map, or a list of one map. */
 export function loginForms(value: WireValue | undefined): readonly WireMap[] {
   if (isWireMap(value)) return [value];
   return Array.isArray(value) ? value.slice(0, 1).filter(isWireMap) : [];
 }
 
-/** What there is, for whoever asks. */
+/** Returns the method that describes the API to every caller. */
 export function welcomeMethod(context: ApiContext): RouteMethod {
   return {
     schema: welcomeSchema,
@@ -55,7 +58,7 @@ function welcome({ clients }: ApiContext): WireMap {
   return { return: 'Welcome', clients: [...clients] };
 }
 
-/** Bytes of a log-in: whoever sends one is nobody yet. */
+/** Maximum size of a log-in, in bytes. Its sender is not authenticated yet. */
 const bodyLimit = 8192;
 
 export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void {
@@ -136,7 +139,10 @@ async function makeTokens(context: ApiContext, request: FastifyRequest): Promise
   return tokens;
 }
 
-/** @param token of the session; Salt's own is not told */
+/**
+ * Describes a log-in. It omits Salt's own token.
+ * @param token of the session
+ */
 function describeLogin({ start, expire, user, eauth, perms }: Login, token: string): WireMap {
   const rights = perms.map((entry) => toPlainValue(entry));
   return {
@@ -145,7 +151,7 @@ function describeLogin({ start, expire, user, eauth, perms }: Login, token: stri
     start: start / 1000,
     user,
     eauth,
-    // As Salt says that there are none.
+    // Salt's representation of no rights.
     perms: rights.length === 0 ? {} : rights,
   };
 }

@@ -13,27 +13,30 @@ export function httpFamilies({
     {
       type: 'counter',
       name: 'saltbridge_http_answers_total',
-      help: 'Answers of the HTTP API by class of status.',
+      help: 'Responses of the HTTP API by class of status.',
       labels: ['status'],
       samples: [...answers].map(([status, value]) => ({ labels: { status }, value })),
     },
-    gauge('saltbridge_http_streams', 'Event streams that are open.', streams),
+    gauge('saltbridge_http_streams', 'Open event streams.', streams),
     gauge(
       'saltbridge_http_sessions',
-      'Sessions that have not ended, in a cluster at any member.',
+      'Open sessions, in a cluster those of all members.',
       sessions,
     ),
     {
       type: 'counter',
       name: 'saltbridge_http_refused_connections_total',
-      help: 'Connections to the HTTP API that were ended or not taken in, by reason.',
+      help: 'Connections to the HTTP API that were ended or rejected, by reason.',
       labels: ['reason'],
       samples: Object.entries(refusals).map(([reason, value]) => ({ labels: { reason }, value })),
     },
   ];
 }
 
-/** @param delay of the event loop, nanoseconds */
+/**
+ * Returns the metrics of the process.
+ * @param delay of the event loop, in nanoseconds
+ */
 export function processFamilies(delay: IntervalHistogram): MetricFamily[] {
   const { user, system } = process.cpuUsage();
   const { rss, heapUsed } = process.memoryUsage();
@@ -41,7 +44,7 @@ export function processFamilies(delay: IntervalHistogram): MetricFamily[] {
     {
       type: 'gauge',
       name: 'saltbridge_event_loop_delay_seconds',
-      help: 'How late the event loop was since the last time this was read.',
+      help: 'Delay of the event loop since the last scrape.',
       labels: ['quantile'],
       samples: ['0.5', '0.99', '1'].map((quantile) => ({
         labels: { quantile },
@@ -51,17 +54,17 @@ export function processFamilies(delay: IntervalHistogram): MetricFamily[] {
     {
       type: 'counter',
       name: 'process_cpu_seconds_total',
-      help: 'Processor time that was used.',
+      help: 'Processor time used.',
       labels: [],
       samples: [{ labels: {}, value: (user + system) / 1e6 }],
     },
-    gauge('process_resident_memory_bytes', 'Memory of the process.', rss),
+    gauge('process_resident_memory_bytes', 'Resident memory of the process.', rss),
     gauge('nodejs_heap_size_used_bytes', 'Memory of JavaScript values.', heapUsed),
   ];
 }
 
 function quantileOf(delay: IntervalHistogram, quantile: number): number {
-  // Before the first sample there is nothing to divide.
+  // Before the first sample the percentile is undefined.
   return delay.count === 0 ? 0 : delay.percentile(quantile * 100) / 1e9;
 }
 
@@ -69,24 +72,24 @@ function gauge(name: string, help: string, value: number): MetricFamily {
   return { type: 'gauge', name, help, labels: [], samples: [{ labels: {}, value }] };
 }
 
-/** What the HTTP API counts of itself. */
+/** Counters of the HTTP API. */
 export interface HttpMetrics {
-  /** Answers by class of status, `2xx` and so on. */
+  /** Responses by class of status, `2xx` and so on. */
   readonly answers: ReadonlyMap<string, number>;
-  /** Event streams that are open. */
+  /** Number of open event streams. */
   readonly streams: number;
   readonly sessions: number;
-  /** Connections that were ended or not taken in, by reason. */
+  /** Connections that were ended or rejected, by reason. */
   readonly refusals: Readonly<Record<string, number>>;
 }
 
 const classes = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 
-/** Counts answers: five numbers, whatever is asked. */
+/** Counts responses in five classes of status. */
 export class AnswerCounter {
   readonly #counts = new Map<string, number>(classes.map((name) => [name, 0]));
 
-  /** @param status HTTP's */
+  /** @param status HTTP status code */
   count(status: number): void {
     const name = classes[Math.floor(status / 100) - 1];
     if (name !== undefined) this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1);

@@ -1,4 +1,4 @@
-/** Checks who may read `/metrics`. */
+/** Checks the access to `/metrics`. */
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -6,16 +6,20 @@ import type { FastifyRequest } from 'fastify';
 import { SaltApiError } from '../errors.ts';
 import { isLocalName, isLoopback } from '../host-guard.ts';
 
-/** @throws SaltApiError ERR_HTTP_UNKNOWN where it is not served to them, ERR_HTTP_SESSION */
+/**
+ * Checks a request.
+ * @throws SaltApiError ERR_HTTP_SESSION, or ERR_HTTP_UNKNOWN if metrics are hidden from the caller
+ */
 type MetricsAccessCheck = (request: FastifyRequest) => void;
 
-/** What a token of this length is guessed by is not worth trying. */
+/** Minimum length of a token. It makes guessing infeasible. */
 const minTokenLength = 16;
 
 /**
- * @param access `loopback`: whoever asks on this machine, not through a proxy; else the path of a
- * file with a bearer token
- * @throws SaltApiError ERR_HTTP_LISTEN for a file that cannot be used
+ * Creates the access check.
+ * @param access `loopback`: callers on this machine, except through a proxy; otherwise the path of
+ *   a file with a bearer token
+ * @throws SaltApiError ERR_HTTP_LISTEN for an unusable file
  */
 export async function createMetricsAccessCheck(access: string): Promise<MetricsAccessCheck> {
   if (access === 'loopback') return requireLoopback;
@@ -23,13 +27,13 @@ export async function createMetricsAccessCheck(access: string): Promise<MetricsA
   return ({ headers }) => {
     const [, token = ''] = /^Bearer +(\S+)$/i.exec(headers.authorization ?? '') ?? [];
     if (timingSafeEqual(digest(token), expected)) return;
-    throw new SaltApiError('ERR_HTTP_SESSION', 'no bearer token, or another');
+    throw new SaltApiError('ERR_HTTP_SESSION', 'missing or invalid bearer token');
   };
 }
 
 /**
- * A proxy on this machine asks for others, and a page in its browser may have a name that leads
- * here: neither is somebody on this machine.
+ * Rejects callers from other machines. A proxy on this machine forwards requests of others, and a
+ * page in a local browser may use a name that resolves to this server: neither counts as local.
  */
 function requireLoopback({ headers, ip }: FastifyRequest): void {
   const isForwarded = ['x-forwarded-for', 'x-real-ip', 'forwarded', 'via'].some(
@@ -37,7 +41,7 @@ function requireLoopback({ headers, ip }: FastifyRequest): void {
   );
   const isNamedSo = isLocalName(headers.host ?? '');
   if (isLoopback(ip) && isNamedSo && !isForwarded) return;
-  throw new SaltApiError('ERR_HTTP_UNKNOWN', 'metrics are read on this machine');
+  throw new SaltApiError('ERR_HTTP_UNKNOWN', 'metrics can only be read on this machine');
 }
 
 async function readToken(file: string): Promise<string> {

@@ -2,7 +2,10 @@
 
 import type { MetricFamily } from '#master';
 
-/** Prometheus' text format, version 0.0.4 [prometheus.io/docs/instrumenting/exposition_formats]. */
+/**
+ * Returns families in Prometheus' text format, version 0.0.4
+ * [prometheus.io/docs/instrumenting/exposition_formats].
+ */
 export function formatFamilies(families: readonly MetricFamily[]): string {
   return families.map(formatFamily).join('\n\n').concat('\n');
 }

@@ -1,4 +1,4 @@
-/** `/metrics`, for Prometheus: what it exposes, and who may read it. */
+/** `/metrics` for Prometheus: its content and the access to it. */
 
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
 import type { FastifyInstance } from 'fastify';
@@ -15,15 +15,15 @@ import { formatFamilies } from './metrics-text.ts';
 import { addRoute } from './route.ts';
 import { metricsSchema } from './schemas.ts';
 
-/** What is exposed is made when somebody asks. */
+/** Metrics that are computed for each request. */
 interface MetricsExposition {
   readonly contentType: string;
   text(): Promise<string>;
-  /** Ends the watch over the event loop. */
+  /** Stops measuring the event loop. */
   close(): void;
 }
 
-/** Every family there is: the master's, the HTTP API's, the process's. */
+/** Returns all families: those of the master, the HTTP API and the process. */
 async function allFamilies(
   master: Pick<MasterApi, 'metrics'>,
   http: HttpMetrics,
@@ -32,12 +32,15 @@ async function allFamilies(
   return [...(await master.metrics()), ...httpFamilies(http), ...processFamilies(delay)];
 }
 
-/** @param http of this API; read at each request */
+/**
+ * Creates the exposition.
+ * @param http returns the counters of this API, for each request
+ */
 function createMetricsExposition(
   master: Pick<MasterApi, 'metrics'>,
   http: () => HttpMetrics,
 ): MetricsExposition {
-  // Watched from the first request on: it wakes the process fifty times a second.
+  // Measured only after the first request, because it wakes the process fifty times a second.
   let delay: IntervalHistogram | undefined;
   return {
     contentType: 'text/plain; version=0.0.4; charset=utf-8',
@@ -59,7 +62,10 @@ function watchEventLoop(): IntervalHistogram {
   return delay;
 }
 
-/** Adds it unless it is off. @throws SaltApiError ERR_HTTP_LISTEN for a token that cannot be used */
+/**
+ * Adds the route unless it is off.
+ * @throws SaltApiError ERR_HTTP_LISTEN for an unusable token
+ */
 export async function addMetricsRoute(app: FastifyInstance, context: ApiContext): Promise<void> {
   const { master, options, connections, streams, sessions, closing } = context;
   if (options.metrics === 'off') return;

@@ -13,7 +13,10 @@ import { newKeysSchema } from './schemas.ts';
 
 type CreatedKey = NonNullable<Awaited<ReturnType<MasterApi['keys']['create']>>>;
 
-/** Whose it is stands in the body, as for `/run`; where nothing is made, the files are empty. */
+/**
+ * Returns the method. The body contains the credentials, as for `/run`. If no key is created, the
+ * files are empty.
+ */
 export function newKeysMethod(context: ApiContext): RouteMethod {
   return {
     schema: newKeysSchema,
@@ -71,12 +74,12 @@ function numberIn(form: Lowstate, name: string): number | undefined {
   throw new SaltApiError('ERR_HTTP_FIELDS', `${name} is not a number`);
 }
 
-/** Forms have text alone. */
+/** Whether a form field is true. Form fields are always text. */
 function isSet(value: unknown): boolean {
   return value === true || (typeof value === 'string' && /^(?:true|1|yes|on)$/i.test(value));
 }
 
-/** An id that has other characters is named by what it has of these. */
+/** Returns a file name for an id. It consists of the characters of the id that are safe. */
 function fileName(id: string): string {
   return id.replace(/[^\w.-]/g, '_').slice(0, 100);
 }

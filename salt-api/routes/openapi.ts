@@ -1,11 +1,13 @@
-/** `/openapi.json`: a description of the API for programs, made from the schemas of its routes. */
+/**
+ * `/openapi.json`: a description of the API for programs, generated from the schemas of its routes.
+ */
 
 import swagger from '@fastify/swagger';
 import type { FastifyInstance } from 'fastify';
 import { addRoute } from './route.ts';
 import { openapiSchema } from './schemas.ts';
 
-/** Collects the schemas of all routes that are added from now on, for `app.swagger()`. */
+/** Collects the schemas of all routes that are added afterwards, for `app.swagger()`. */
 export async function collectSchemas(
   app: FastifyInstance,
   info: { readonly title: string; readonly version: string },
@@ -29,7 +31,7 @@ export async function collectSchemas(
   });
 }
 
-/** Adds `/openapi.json`. The document is made by the first request for it. */
+/** Adds `/openapi.json`. The first request generates the document. */
 export function addOpenapiRoute(app: FastifyInstance): void {
   let text: string | undefined;
   addRoute(app, '/openapi.json', {

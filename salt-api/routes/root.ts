@@ -17,7 +17,10 @@ import { toLoginRequest, welcomeMethod } from './login.ts';
 import { addRoute } from './route.ts';
 import { commandSchema, runSchema } from './schemas.ts';
 
-/** @param page what browsers get. Default: what programs get */
+/**
+ * Adds the routes.
+ * @param page handler for browsers. Default: the one for programs
+ */
 export function addRootRoutes(
   app: FastifyInstance,
   context: ApiContext,
@@ -60,14 +63,17 @@ export function addRootRoutes(
   });
 }
 
-/** @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_CLIENT before any of them is done */
+/**
+ * Returns the commands of a request. Checks all of them before any is executed.
+ * @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_CLIENT
+ */
 async function commandsOf(context: ApiContext, request: FastifyRequest): Promise<Lowstate[]> {
   const lows = lowstatesOf((await bodyOf(context, request, true)).value);
   for (const low of lows) checkClient(context, low);
   return lows;
 }
 
-/** Each command says whose it is; the header and the cookie say nothing here. */
+/** Runs commands that each contain credentials. The header and the cookie are ignored. */
 async function runWithCredentials(
   context: ApiContext,
   request: FastifyRequest,
@@ -87,7 +93,10 @@ async function runWithCredentials(
   return answer;
 }
 
-/** A token is looked at, whatever else is there; a log-in lasts for the command. */
+/**
+ * Identifies the caller of a command. A token takes precedence over other credentials. A log-in is
+ * valid for one command.
+ */
 export async function identifyCaller(
   context: ApiContext,
   low: Lowstate,

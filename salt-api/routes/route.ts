@@ -1,4 +1,6 @@
-/** Routes of Salt's API: one resource has a handler for each method and refuses the others. */
+/**
+ * Routes of Salt's API. A resource has a handler for each supported method and rejects the others.
+ */
 
 import type { FastifyInstance, FastifySchema, RouteHandlerMethod } from 'fastify';
 import type { TSchema } from 'typebox';
@@ -17,13 +19,13 @@ export interface RouteMethods {
   readonly POST?: RouteMethod;
   /** Maximum size of the body of POST, in bytes. Default: the server's. */
   readonly bodyLimit?: number;
-  /** Whether HEAD works wherever GET does. Default true. */
+  /** Whether HEAD is supported wherever GET is. Default: true. */
   readonly hasHead?: boolean;
 }
 
 const otherMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const;
 
-/** Serves a path. Other methods are refused with 405 and the list of those that are served. */
+/** Serves a path. Other methods are rejected with 405 and the list of supported methods. */
 export function addRoute(app: FastifyInstance, url: string, resource: RouteMethods): void {
   const { GET, POST, bodyLimit, hasHead = true } = resource;
   const served: string[] = [];
@@ -51,7 +53,10 @@ export function addRoute(app: FastifyInstance, url: string, resource: RouteMetho
   });
 }
 
-/** Body of a refusal. The code is in docs/errors.md; a fault of the server has Salt's text instead. */
+/**
+ * Schema of an error response. docs/errors.md lists the codes. A server error has Salt's text
+ * instead.
+ */
 export const usualRefusal: Readonly<Record<string, TSchema>> = {
   'application/json': Type.Object({
     status: Type.Integer(),
@@ -68,8 +73,8 @@ export function describeRoute(
 }
 
 /**
- * Makes schemas of these routes documentation only: the handlers read bodies as JSON, YAML or forms
- * after they know the caller, so that a request without a session learns nothing of the schema.
+ * Uses the schemas of these routes for documentation only. Handlers parse JSON, YAML or form bodies
+ * after they identify the caller, so a request without a session learns nothing about the schema.
  */
 export function leaveValidationToHandlers(app: FastifyInstance): void {
   app.setValidatorCompiler(() => () => true);

@@ -1,4 +1,4 @@
-/** `/rpc/<method>`: the master's interface for `saltbridge/client`, over the network. */
+/** `/rpc/<method>`: the master's interface for `saltbridge/client` over the network. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import { type AuditRequester, CallServer, coreMethods, type RpcMethod } from '#master';
 import { isWireMap, type WireMap } from '#minion-protocol';
@@ -8,13 +8,13 @@ import { bearerOf } from '../session-token.ts';
 import { addRoute } from './route.ts';
 import { rpcSchemas } from './schemas.ts';
 
-/** Streams that may be silent for long; those of jobs end with the job. */
+/** Streams that may be silent for a long time. Streams of jobs end with the job. */
 const longStreams: ReadonlySet<string> = new Set(['events.subscribe', 'logins.follow']);
 
-/** Bytes of a call of whoever is nobody yet. */
+/** Maximum size of a call without authentication, in bytes. */
 const maxOpenBytes = 8192;
 
-/** Levels of parameters, some of which are marks. */
+/** Maximum nesting of parameters, some of whose levels are marks. */
 const maxDepth = 64;
 
 export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
@@ -35,12 +35,12 @@ export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
     });
     return reply;
   };
-  // Each method has a schema of its own; what is unknown or for the host alone is refused alike.
+  // Each method has its own schema. Unknown and host-only methods are rejected in the same way.
   for (const [name, schema] of rpcSchemas(methods)) app.post(`/rpc/${name}`, { schema }, handle);
   addRoute(app, '/rpc/:method', { POST: { schema: { hide: true }, handle } });
 }
 
-/** The answer is written by what all doors of the interface have in common. */
+/** Takes over the reply. The shared implementation of the interface writes it. */
 function takeOver(reply: FastifyReply): void {
   reply.hijack();
   for (const [name, value] of Object.entries(reply.getHeaders())) {
@@ -49,7 +49,7 @@ function takeOver(reply: FastifyReply): void {
   reply.raw.setHeader('cache-control', 'no-store');
 }
 
-/** A call before its parameters are read. */
+/** A call before its parameters are parsed. */
 interface AskedCall extends Pick<RpcMethod, 'access'> {
   readonly context: ApiContext;
   readonly server: CallServer;
@@ -57,15 +57,16 @@ interface AskedCall extends Pick<RpcMethod, 'access'> {
 }
 
 /**
- * The parameters, as whoever asks may give them, and who that is where it takes everything. A token
- * of a request is heard in its headers alone, never in a cookie: no page of another site has one.
+ * Returns the parameters that the caller may set, and the caller if the method is for users. A
+ * token is only accepted in headers, never in a cookie, so a page of another site cannot send one.
  * @throws AuthenticationError, AuthorizationError, MasterError ERR_ARGS, SaltApiError
  */
 async function permitted(
   { context, server, name, access }: AskedCall,
   request: FastifyRequest,
 ): Promise<{ readonly parameters: WireMap; readonly by?: AuditRequester }> {
-  if (access === 'host') throw new SaltApiError('ERR_HTTP_UNKNOWN', `${name}: only on its host`);
+  if (access === 'host')
+    throw new SaltApiError('ERR_HTTP_UNKNOWN', `${name}: only available on the master's host`);
   const parameters = await parametersOf({ context, server }, request, access === 'anybody');
   if (name === 'logins.login') return { parameters: { ...parameters, source: request.ip } };
   if (access === 'anybody') return { parameters };
@@ -95,7 +96,10 @@ async function parametersOf(
   return parameters;
 }
 
-/** Salt's token, or that of a session. @throws SaltApiError ERR_HTTP_SESSION */
+/**
+ * Returns Salt's token, or that of a session.
+ * @throws SaltApiError ERR_HTTP_SESSION
+ */
 async function tokenOf(context: ApiContext, { headers }: FastifyRequest): Promise<string> {
   const bearer = bearerOf(headers);
   if (bearer !== undefined) return bearer;
@@ -103,7 +107,7 @@ async function tokenOf(context: ApiContext, { headers }: FastifyRequest): Promis
   return (await requireSessionOf(context, typeof session === 'string' ? session : undefined)).token;
 }
 
-/** The last part of the path: routes of methods with a schema have no parameter. */
+/** Returns the last part of the path. Routes of methods with a schema have no parameter. */
 function nameOf({ params, routeOptions }: FastifyRequest): string {
   const [, name = ''] = /\/rpc\/([^/:]+)$/.exec(routeOptions.url ?? '') ?? [];
   return String(Object.entries(params ?? {}).find(([key]) => key === 'method')?.[1] ?? name);

@@ -15,7 +15,10 @@ const bodyTypes = [
 const answerTypes = ['application/json', 'application/x-yaml'] as const;
 const formats = { bodyTypes, answerTypes };
 const text: TSchema = Type.String();
-/** Parts of targets that were left out: names without a key, and limits by the caller's rights. */
+/**
+ * Warnings about parts of targets that were left out: ids without an accepted key, and minions that
+ * the caller may not use.
+ */
 const warnings = Type.Optional(Type.Array(Type.String()));
 const returned: TSchema = Type.Object({ return: Type.Array(Type.Unknown()), warnings });
 const credentials = {
@@ -24,7 +27,7 @@ const credentials = {
   eauth: Type.String(),
 };
 
-/** The commands of the clients that are served, one or a list. */
+/** Returns the schema of the commands of all served clients, one command or a list. */
 function commandsBody(
   clients: ReadonlySet<string>,
   more: Readonly<Record<string, TSchema>> = {},
@@ -43,7 +46,7 @@ const optionalInBody: Readonly<Record<string, TSchema>> = Object.fromEntries(
   Object.entries(inBody).map(([name, schema]) => [name, Type.Optional(schema)]),
 );
 
-/** What there is for whoever asks. */
+/** Schema of the description of the API. */
 export const welcomeSchema: FastifySchema = describeRoute({
   summary: 'The clients that are served',
   access: 'anybody',
@@ -53,7 +56,7 @@ export const welcomeSchema: FastifySchema = describeRoute({
 
 export function commandSchema(clients: ReadonlySet<string>): FastifySchema {
   return describeRoute({
-    summary: 'Does commands, one after the other',
+    summary: 'Executes commands, one after the other',
     access: 'session',
     body: commandsBody(clients),
     answer: returned,
@@ -63,7 +66,7 @@ export function commandSchema(clients: ReadonlySet<string>): FastifySchema {
 
 export function runSchema(clients: ReadonlySet<string>): FastifySchema {
   return describeRoute({
-    summary: 'Does commands, each of which brings credentials or a token',
+    summary: 'Executes commands that each contain credentials or a token',
     access: 'credentials',
     body: commandsBody(clients, optionalInBody),
     answer: returned,
@@ -77,7 +80,7 @@ const Login = Type.Object({
 });
 
 export const loginSchema: FastifySchema = describeRoute({
-  summary: 'Logs in; the session token is in the answer, in X-Auth-Token and in a cookie',
+  summary: 'Logs in; the session token is in the response, in X-Auth-Token and in a cookie',
   access: 'credentials',
   body: Login,
   answer: Type.Object({
@@ -96,7 +99,7 @@ export const loginSchema: FastifySchema = describeRoute({
 });
 
 export const loginHintSchema: FastifySchema = describeRoute({
-  summary: 'Says that one has to log in',
+  summary: 'Reports that a log-in is required',
   access: 'anybody',
   answerTypes,
 });
@@ -109,7 +112,7 @@ export const logoutSchema: FastifySchema = describeRoute({
 });
 
 export const tokenSchema: FastifySchema = describeRoute({
-  summary: "Makes Salt's tokens, for /run",
+  summary: "Creates Salt's tokens, for /run",
   access: 'credentials',
   body: Type.Union([Login, Type.Array(Login)]),
   answer: Type.Array(
@@ -144,19 +147,19 @@ export const publishSchema: FastifySchema = describeRoute({
 
 export const jobsSchema: FastifySchema = describeRoute({
   ...reading,
-  summary: 'Jobs that are kept, or one of them with what came back',
+  summary: 'Stored jobs, or one of them with its returns',
   query: { jid: text },
 });
 
 export const keysSchema: FastifySchema = describeRoute({
   ...reading,
-  summary: 'Keys by their states, or fingerprints of those that a glob means',
+  summary: 'Keys by state, or fingerprints of the keys that match a glob',
   query: { mid: text },
   answer: Type.Object({ return: Type.Unknown() }),
 });
 
 export const newKeysSchema: FastifySchema = describeRoute({
-  summary: 'Makes a key pair for a minion, accepts it, and gives it as a tar archive',
+  summary: 'Creates a key pair for a minion, accepts it, and returns it as a tar archive',
   access: 'credentials',
   body: Type.Object({
     mid: text,
@@ -183,7 +186,7 @@ export const eventsSchema: FastifySchema = describeRoute({
 });
 
 export const hookSchema: FastifySchema = describeRoute({
-  summary: 'Fires an event salt/netapi/hook/…',
+  summary: 'Publishes an event salt/netapi/hook/…',
   access: 'session',
   body: Type.Unknown(),
   answer: Type.Object({ success: Type.Boolean() }),
@@ -191,14 +194,14 @@ export const hookSchema: FastifySchema = describeRoute({
 });
 
 export const healthSchema: FastifySchema = describeRoute({
-  summary: 'Whether the server answers, or the master is ready (503: not)',
+  summary: 'Whether the server responds, or the master is ready (503: not ready)',
   access: 'anybody',
   answer: Type.Object({ status: text }),
   answerTypes,
 });
 
 export const fileSchema: FastifySchema = describeRoute({
-  summary: 'Files that anybody may read',
+  summary: 'Public files',
   access: 'anybody',
   answerTypes: ['*/*'],
 });
@@ -209,7 +212,7 @@ export const openapiSchema: FastifySchema = describeRoute({
   answer: Type.Object({ openapi: text }),
 });
 
-/** Schemas of the master's interface by the names of its methods, without those of the host. */
+/** Returns the schemas of the master's interface by method, without host-only methods. */
 export function rpcSchemas(
   methods: ReadonlyMap<string, RpcMethod>,
 ): ReadonlyMap<string, FastifySchema> {
@@ -233,7 +236,7 @@ export function rpcSchemas(
 }
 
 export const metricsSchema: FastifySchema = describeRoute({
-  summary: "Measurements in Prometheus' text format, for whom `metrics` names",
+  summary: "Metrics in Prometheus' text format, for the clients that `metrics` permits",
   access: 'anybody',
   answer: text,
   answerTypes: ['text/plain'],

@@ -10,10 +10,13 @@ import { wantsPage } from '../formats.ts';
 import { addRoute } from './route.ts';
 import { fileSchema } from './schemas.ts';
 
-/** Maximum number of files in a directory that is served. */
+/** Maximum number of files in a served directory. */
 const maxFiles = 10_000;
 
-/** Returns the file that an option names. @throws SaltApiError ERR_HTTP_LISTEN if it is not a file */
+/**
+ * Returns the file that an option names.
+ * @throws SaltApiError ERR_HTTP_LISTEN if it is not a file
+ */
 async function findStaticFile(file: string): Promise<string> {
   const found = await stat(file).catch(() => undefined);
   if (found?.isFile() !== true) throw new SaltApiError('ERR_HTTP_LISTEN', `${file}: no file`);
@@ -21,9 +24,10 @@ async function findStaticFile(file: string): Promise<string> {
 }
 
 /**
- * Returns the files below a directory by their paths in URLs, without symbolic links and names that
- * begin with a dot. The set is fixed, so that no path leads anywhere else [THREATS A-19].
- * @throws SaltApiError ERR_HTTP_LISTEN if it cannot be read, or has more than 10,000 files
+ * Returns the files below a directory by their URL paths, without symbolic links and names that
+ * begin with a dot. The set is fixed, so that no path can reach another file [THREATS A-19].
+ * @throws SaltApiError ERR_HTTP_LISTEN if the directory cannot be read, or has more than 10,000
+ *   files
  */
 async function findStaticFiles(directory: string): Promise<ReadonlyMap<string, string>> {
   const files = new Map<string, string>();
@@ -47,7 +51,10 @@ async function list(directory: string): Promise<Dirent[]> {
   }
 }
 
-/** Adds `reply.sendFile`. It serves no directory by itself, because it would follow links. */
+/**
+ * Adds `reply.sendFile`. The plugin does not serve directories by itself, because it would follow
+ * links.
+ */
 export async function addFileSending(app: FastifyInstance, { options }: ApiContext): Promise<void> {
   if ((options.static ?? options.app ?? options.favicon) === undefined) return;
   const { default: fastifyStatic } = await import('@fastify/static');
@@ -56,13 +63,16 @@ export async function addFileSending(app: FastifyInstance, { options }: ApiConte
     cacheControl: false,
     setHeaders: (reply, file) => {
       reply.header('cache-control', 'no-cache');
-      // RFC 9239. The plugin still says `application/javascript`.
+      // Type of RFC 9239. The plugin still uses `application/javascript`.
       if (/\.m?js$/i.test(file)) reply.type('text/javascript; charset=utf-8');
     },
   });
 }
 
-/** Adds what is configured. @throws SaltApiError ERR_HTTP_LISTEN for what is not there */
+/**
+ * Adds the configured files and pages.
+ * @throws SaltApiError ERR_HTTP_LISTEN for a missing file
+ */
 export async function addStaticRoutes(
   app: FastifyInstance,
   { options }: ApiContext,
@@ -93,7 +103,7 @@ export async function addStaticRoutes(
   }
 }
 
-/** Shows browsers the app page wherever they look, but for static files. */
+/** Serves the app page to browsers at every path except those of static files. */
 export async function addAppPage(app: FastifyInstance, { options }: ApiContext): Promise<void> {
   const { app: page, rootPrefix, staticPath } = options;
   if (page === undefined) return;
@@ -109,7 +119,7 @@ export async function addAppPage(app: FastifyInstance, { options }: ApiContext):
 }
 
 async function sendFile(reply: FastifyReply, file: string | undefined): Promise<FastifyReply> {
-  // A link that replaced a file since is not one of the files that were found.
+  // A link that has replaced a file since the start is not served.
   const found = file === undefined ? undefined : await lstat(file).catch(() => undefined);
   if (file === undefined || found?.isFile() !== true) throw fileNotFound();
   return reply
@@ -121,7 +131,10 @@ function restOf({ params }: FastifyRequest): string {
   return String(Object.entries(params ?? {}).find(([name]) => name === '*')?.[1] ?? '');
 }
 
-/** Never 401: pages would treat it as the end of a session. */
+/**
+ * Returns the error for a missing file. It is never 401, because pages would treat that as the end
+ * of a session.
+ */
 function fileNotFound(): SaltApiError {
-  return new SaltApiError('ERR_HTTP_UNKNOWN', 'no such file');
+  return new SaltApiError('ERR_HTTP_UNKNOWN', 'file not found');
 }

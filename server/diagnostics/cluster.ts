@@ -1,4 +1,4 @@
-/** The cluster that a master is a member of, and the NATS servers of its log. */
+/** Checks the cluster of a master and the NATS servers of its log. */
 
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
@@ -8,10 +8,13 @@ import { connect as connectTls } from 'node:tls';
 import { codeOf } from '#runtime';
 import { type DiagnosticsInput, type DoctorFinding, formatList } from './report.ts';
 
-/** Further apart a member's clock decides when rows of all end. */
+/**
+ * Maximum clock difference between members, in milliseconds. Beyond it, the clock of one member
+ * determines when rows expire.
+ */
 const largestSkewMs = 5000;
 
-/** The cluster, as the running master sees it. */
+/** Checks the cluster as the running master sees it. */
 export async function checkCluster({ running }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const cluster = running?.status.cluster;
   if (cluster === undefined) return [];
@@ -30,8 +33,8 @@ export async function checkCluster({ running }: DiagnosticsInput): Promise<Docto
           finding(
             'cluster-alone',
             `cluster ${cluster.name}`,
-            'Too few members are alive: jobs, key changes and signals are refused.',
-            'Start the other members; saltbridge cluster status names them.',
+            'Too few members are alive: jobs, key changes and signals are rejected.',
+            'Start the other members; saltbridge cluster status lists them.',
           ),
         ]
       : []),
@@ -40,8 +43,8 @@ export async function checkCluster({ running }: DiagnosticsInput): Promise<Docto
           finding(
             'cluster-member-away',
             formatList(away),
-            'These members of the cluster are not heard.',
-            'Start them; of one that is gone for good: saltbridge cluster leave NAME.',
+            'These members of the cluster do not respond.',
+            'Start them. To remove a member that will not return: saltbridge cluster leave NAME.',
           ),
         ]
       : []),
@@ -50,8 +53,8 @@ export async function checkCluster({ running }: DiagnosticsInput): Promise<Docto
           finding(
             'cluster-log-failing',
             `cluster ${cluster.name}`,
-            `The log has taken no write for ${Math.round(failingMs / 1000)} seconds.`,
-            'Look at the NATS servers.',
+            `The log has accepted no write for ${Math.round(failingMs / 1000)} seconds.`,
+            'Check the NATS servers.',
           ),
         ]
       : []),
@@ -60,7 +63,7 @@ export async function checkCluster({ running }: DiagnosticsInput): Promise<Docto
         'cluster-clock',
         name,
         `The clock of this member is ${Math.round(clockSkewMs / 1000)} seconds off.`,
-        'Set the clocks (NTP).',
+        'Synchronise the clocks (NTP).',
       ),
     ),
     ...warnings.map((it) =>
@@ -70,11 +73,14 @@ export async function checkCluster({ running }: DiagnosticsInput): Promise<Docto
 }
 
 const dayMs = 86_400_000;
-/** Sooner than this the end of a certificate is told. */
+/** Period before the expiry of a certificate in which it is reported, in days. */
 const soonDays = 30;
 const peekMs = 3000;
 
-/** Certificates between this master and the NATS servers: in its files, and as the servers show them. */
+/**
+ * Checks the certificates between this master and the NATS servers: those in files, and those that
+ * the servers present.
+ */
 export async function checkClusterCertificates({
   config,
   world,
@@ -99,7 +105,7 @@ const pemForm = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 async function checkFile(file: string, now: number): Promise<DoctorFinding[]> {
   try {
     const blocks = (await readFile(file, 'utf8')).match(pemForm) ?? [];
-    if (blocks.length === 0) return [unreadable(file, 'there is none in it')];
+    if (blocks.length === 0) return [unreadable(file, 'the file contains no certificate')];
     return blocks.flatMap((text) => judge(file, new X509Certificate(text), now));
   } catch (cause) {
     return [unreadable(file, codeOf(cause) ?? String(cause))];
@@ -126,29 +132,31 @@ function judge(
   if (now >= from && days >= soonDays) return [];
   const isGood = now >= from && now < to;
   const problem = isGood
-    ? `A certificate ends in ${days} days, at ${new Date(to).toISOString()}.`
-    : `A certificate is good from ${new Date(from).toISOString()} to ${new Date(to).toISOString()}, not now.`;
+    ? `A certificate expires in ${days} days, at ${new Date(to).toISOString()}.`
+    : `A certificate is only valid from ${new Date(from).toISOString()} to ${new Date(to).toISOString()}.`;
   return [
     {
       code: 'cluster-certificate',
       severity: isGood ? 'warning' : 'error',
       subject,
       problem,
-      remedy: 'Renew it, and restart the members one after the other where it is theirs.',
+      remedy: 'Renew it. If it belongs to the members, restart them one after the other.',
     },
   ];
 }
 
-/** What a server shows before anybody has logged in; `undefined`: it shows none. */
+/**
+ * Returns the certificate that a server presents before log-in, or `undefined` if it presents none.
+ */
 async function peekCertificate(server: string): Promise<X509Certificate | undefined> {
   const { hostname, port } = new URL(server);
   const host = hostname.replace(/^\[|\]$/g, '');
   const signal = AbortSignal.timeout(peekMs);
   const socket = connect(Number(port || 4222), host);
   try {
-    // It says first that TLS can begin.
+    // The server first announces that TLS can begin.
     await once(socket, 'data', { signal });
-    // Only how long it is good is looked at: members verify it.
+    // Only the validity period is checked here. Members verify the certificate itself.
     const secured = connectTls({
       socket,
       rejectUnauthorized: false,

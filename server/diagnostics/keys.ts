@@ -6,13 +6,13 @@ import { type DiagnosticsInput, type DoctorFinding, formatList } from './report.
 const dayMs = 86_400_000;
 const pendingDays = 7;
 
-/** The master's own pairs, and the signature that may stand for the second one. */
+/** Checks the master's own key pairs, and the signature that may replace the second one. */
 export async function checkOwnKeys({
   config: { config },
 }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const findings: DoctorFinding[] = [];
   for (const { name, fault } of await surveyOwnKeys(config)) {
-    // Without a pair, and without a trace of one, the first start makes it.
+    // If neither a pair nor a part of one exists, the first start creates it.
     if (fault === undefined || !fault.isFatal) continue;
     findings.push({
       code: `own-key-${fault.kind}`,
@@ -25,7 +25,7 @@ export async function checkOwnKeys({
   return findings;
 }
 
-/** Minions' keys: each that cannot be used, and what an operator has left undecided. */
+/** Checks minions' keys: reports unusable keys and decisions that an operator has left open. */
 export async function checkMinionKeys({
   keys: survey,
   world,
@@ -58,7 +58,8 @@ function faulty({ file, fault }: SurveyedKey): DoctorFinding[] {
           severity: 'error',
           subject: file,
           problem: 'The key has less than 2048 bits: the minion cannot sign in.',
-          remedy: 'Delete the key here and the pair on the minion; it makes a new one.',
+          remedy:
+            'Delete the key here and the key pair on the minion. The minion then creates a new pair.',
         },
       ];
   }
@@ -70,11 +71,11 @@ function unusable(subject: string, problem: string): DoctorFinding {
     severity: 'error',
     subject,
     problem,
-    remedy: 'Restore it from a backup, or delete the key so that the minion is enrolled anew.',
+    remedy: 'Restore it from a backup, or delete the key so that the minion can enrol again.',
   };
 }
 
-/** One key under two ids: a machine that was renamed, or cloned. */
+/** Finds keys with two ids: a machine that was renamed or cloned. */
 function duplicates(keys: readonly SurveyedKey[]): DoctorFinding[] {
   const idsByKey = new Map<string, Set<string>>();
   for (const { id, pem, fault } of keys) {
@@ -88,12 +89,12 @@ function duplicates(keys: readonly SurveyedKey[]): DoctorFinding[] {
       code: 'minion-key-duplicate',
       severity: 'warning',
       subject: formatList([...ids].sort()),
-      problem: 'These ids have one key: each of the machines can speak for the others.',
-      remedy: 'Delete the ids that are no more; give cloned machines a pair of their own.',
+      problem: 'These ids share one key: each of the machines can impersonate the others.',
+      remedy: 'Delete the ids that are no longer used. Give cloned machines their own key pairs.',
     }));
 }
 
-/** Ids that a person would read as one, at least one of them accepted. */
+/** Finds groups of ids that people can confuse, at least one of them accepted. */
 function lookalikes(keys: readonly SurveyedKey[]): DoctorFinding[] {
   const marksOf = keyMarks(keys.filter(({ place }) => place === 'accepted'));
   const ids = new Set(
@@ -108,15 +109,14 @@ function lookalikes(keys: readonly SurveyedKey[]): DoctorFinding[] {
       code: 'minion-id-alike',
       severity: 'warning',
       subject: formatList([...ids].sort()),
-      problem:
-        'Accepted ids differ from others in case only: they are easily taken for each other.',
+      problem: 'Accepted ids differ from others only in case and are easily confused.',
       remedy:
-        'Find out which machines have these ids; delete the keys of those that are not yours.',
+        'Find out which machines have these ids. Delete the keys of those that are not yours.',
     },
   ];
 }
 
-/** Ids that were accepted before, or with `minion_ids: salt`. */
+/** Finds ids that were accepted earlier, or with `minion_ids: salt`. */
 function unusual(keys: readonly SurveyedKey[]): DoctorFinding[] {
   const ids = keys.map(({ id }) => id).filter((id) => !isNewMinionId(id));
   if (ids.length === 0) return [];
@@ -126,8 +126,9 @@ function unusual(keys: readonly SurveyedKey[]): DoctorFinding[] {
       severity: 'warning',
       subject: formatList([...new Set(ids)].map((id) => JSON.stringify(id))),
       problem:
-        'No new minion may have such an id: as a target it may mean others, or look like one.',
-      remedy: 'Accepted ones go on working; give the machines other ids, and delete the rest.',
+        'New minions cannot use such an id: as a target it may match others, or look like one.',
+      remedy:
+        'Accepted minions continue to work. Give these machines other ids, and delete the old keys.',
     },
   ];
 }
@@ -140,8 +141,8 @@ function denied(keys: readonly SurveyedKey[]): DoctorFinding[] {
       code: 'minion-key-denied',
       severity: 'warning',
       subject: formatList(ids),
-      problem: 'Somebody signed in under the id with another key than that of the id.',
-      remedy: 'Find the machine; delete the denied key, or accept it in place of the other.',
+      problem: 'A machine signed in under this id with a different key.',
+      remedy: 'Find the machine. Delete the denied key, or accept it in place of the other.',
     },
   ];
 }
@@ -157,7 +158,8 @@ function pending(keys: readonly SurveyedKey[], now: number): DoctorFinding[] {
       severity: 'warning',
       subject: formatList(ids),
       problem: `The keys have waited for more than ${pendingDays} days.`,
-      remedy: 'Accept, reject or delete them; too many of them keep new machines out.',
+      remedy:
+        'Accept, reject or delete them. Too many of them prevent new machines from enrolling.',
     },
   ];
 }

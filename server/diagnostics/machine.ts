@@ -8,13 +8,16 @@ import type { DiagnosticsInput, DiskRoom, DoctorFinding } from './report.ts';
 
 const mebibyte = 1_048_576;
 const toleranceMs = 300_000;
-/** The store, keys, the log, worker threads and the local socket. */
+/**
+ * Descriptors that the master itself needs: the store, keys, the log, worker threads and the local
+ * socket.
+ */
 const ownDescriptors = 256;
-/** A minion keeps one connection for publications and one for requests. */
+/** Connections of one minion: one for publications and one for requests. */
 const connectionsPerMinion = 2;
 const minNode = [22, 18] as const;
 
-/** Versions of what the master runs on. */
+/** Checks the versions of Node.js, the crypto policy and the running master. */
 export async function checkVersions({
   world,
   running,
@@ -27,7 +30,7 @@ export async function checkVersions({
       severity: 'error',
       subject: `Node ${world.nodeVersion}`,
       problem: `It is older than ${minNode.join('.')}.`,
-      remedy: 'Install a version that is supported.',
+      remedy: 'Install a supported version.',
     });
   }
   if (!world.canSignSha1()) {
@@ -35,9 +38,9 @@ export async function checkVersions({
       code: 'sha1-refused',
       severity: 'error',
       subject: `OpenSSL ${process.versions.openssl}`,
-      problem: 'The system forbids signatures over SHA-1, which minions expect.',
+      problem: 'The system forbids SHA-1 signatures, which minions require.',
       remedy:
-        'Permit them for this service: a crypto policy with SHA1, or an OpenSSL configuration.',
+        'Permit them for this service: use a crypto policy with SHA1, or an OpenSSL configuration.',
     });
   }
   if (running !== undefined && running.status.version !== version) {
@@ -45,14 +48,14 @@ export async function checkVersions({
       code: 'version-differs',
       severity: 'warning',
       subject: `saltbridge ${running.status.version}`,
-      problem: `The running master is of another version than this program (${version}).`,
+      problem: `The running master has a different version than this program (${version}).`,
       remedy: 'Restart the master.',
     });
   }
   return findings;
 }
 
-/** Files from the future, or jobs: the clock stands behind what it once showed. */
+/** Detects a clock that is behind an earlier time: files or jobs have time stamps in the future. */
 export async function checkClock({
   config,
   keys,
@@ -73,8 +76,9 @@ export async function checkClock({
       code: 'clock-behind',
       severity: 'error',
       subject: latest.subject,
-      problem: `It is of ${new Date(latest.at).toISOString()}, and the clock says ${new Date(now).toISOString()}.`,
-      remedy: 'Set the clock (NTP): requests of minions more than five minutes off are refused.',
+      problem: `Its time is ${new Date(latest.at).toISOString()}, but the clock shows ${new Date(now).toISOString()}.`,
+      remedy:
+        'Set the clock (NTP). Requests of minions are rejected if they are more than five minutes off.',
     },
   ];
 }
@@ -91,7 +95,7 @@ async function timesOf(
   return times.flat();
 }
 
-/** Open files, of which every connection is one. */
+/** Checks the limit of open files. Each connection counts as one. */
 export async function checkFileLimit({
   keys,
   running,
@@ -107,20 +111,20 @@ export async function checkFileLimit({
       code: 'file-limit',
       severity: 'error',
       subject,
-      problem: `${limit} files may be open; ${minions} minions need some ${needed}.`,
+      problem: `${limit} files may be open, but ${minions} minions need about ${needed}.`,
       remedy: `Start the master with a larger limit (LimitNOFILE=${Math.max(65_536, needed * 2)}, ulimit -n).`,
     },
   ];
 }
 
-/** The soft limit; `undefined` where the text does not say. */
+/** Returns the soft limit, or `undefined` if the text does not contain it. */
 function openFileLimit(limits: string): number | undefined {
   const [, soft] = /^Max open files\s+(\S+)/m.exec(limits) ?? [];
   if (soft === 'unlimited') return Number.POSITIVE_INFINITY;
   return soft === undefined || !/^\d+$/.test(soft) ? undefined : Number(soft);
 }
 
-/** Room for what must be kept. */
+/** Checks the free space for keys and returns. */
 export async function checkDisk({ config, world }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const { pkiDir, stateDir } = config.config;
   const findings: DoctorFinding[] = [];
@@ -138,7 +142,7 @@ function judgeRoom(subject: string, room: DiskRoom): DoctorFinding[] {
       code: 'disk-full',
       severity: room.freeBytes < 64 * mebibyte ? 'error' : 'warning',
       subject,
-      problem: `${Math.floor(room.freeBytes / mebibyte)} MiB are free: soon neither keys nor returns are kept.`,
+      problem: `${Math.floor(room.freeBytes / mebibyte)} MiB are free: soon, keys and returns can no longer be stored.`,
       remedy: 'Free space, or move the directory.',
     });
   }
@@ -147,8 +151,8 @@ function judgeRoom(subject: string, room: DiskRoom): DoctorFinding[] {
       code: 'inodes-full',
       severity: 'warning',
       subject,
-      problem: `${room.freeInodes} inodes are free: soon no file can be made.`,
-      remedy: 'Remove many small files, for instance an old job cache of salt-master.',
+      problem: `${room.freeInodes} inodes are free: soon, no file can be created.`,
+      remedy: 'Remove many small files, for example an old job cache of salt-master.',
     });
   }
   return findings;
@@ -161,10 +165,10 @@ const groupReads = 0o040;
 const othersReadOrWrite = 0o006;
 const minuteMs = 60_000;
 
-/** What writing a file beside it and renaming it leaves behind when the process is killed. */
+/** Names of temporary files. They remain if the process is killed between writing and renaming. */
 const temporaryName = /^\.saltbridge-.*\.tmp$|\.[0-9a-f]{12}\.tmp$/;
 
-/** Who could read or replace what is the master's alone, and what lies about. */
+/** Checks who can read or replace private files of the master, and reports leftover files. */
 export async function checkPermissions(patient: DiagnosticsInput): Promise<DoctorFinding[]> {
   const { config } = patient.config;
   const directories = [
@@ -207,16 +211,19 @@ async function checkDirectory(
   const forbidden = othersWrite | (isPki && permissivePkiAccess ? 0 : groupWrites);
   if ((stats.mode & forbidden) === 0) return [];
   const who = (stats.mode & othersWrite) !== 0 ? 'Everybody' : 'The group';
-  return [writable(directory, `${who} may write to it, and so replace keys or state.`)];
+  return [writable(directory, `${who} can write to it, and can therefore replace keys or state.`)];
 }
 
-/** Who can write to a directory above can put another one in its place. */
+/**
+ * Checks the parent directories. An account that can write to one of them can replace the
+ * directory.
+ */
 async function checkParents(directory: string): Promise<DoctorFinding[]> {
   const parent = path.dirname(directory);
   if (parent === directory) return [];
   const { mode } = (await statIfThere(parent)) ?? { mode: 0 };
   const isOpen = (mode & othersWrite) !== 0 && (mode & sticky) === 0;
-  const own = isOpen ? [writable(parent, `Everybody may replace what lies below.`)] : [];
+  const own = isOpen ? [writable(parent, `Every account can replace the files below it.`)] : [];
   return [...own, ...(await checkParents(parent))];
 }
 
@@ -241,13 +248,13 @@ async function checkSecret(file: string, config: MasterConfig): Promise<DoctorFi
       code: 'secret-readable',
       severity: 'error',
       subject: file,
-      problem: `Others than its owner have access to it (mode ${(stats.mode & 0o777).toString(8)}).`,
-      remedy: `chmod go= ${file}; if others had access to the machine, make new keys`,
+      problem: `Accounts other than its owner have access to it (mode ${(stats.mode & 0o777).toString(8)}).`,
+      remedy: `chmod go= ${file}; if other people had access to the machine, create new keys`,
     },
   ];
 }
 
-/** All belong to one user: the one that is asked for, or whoever has `pki_dir`. */
+/** Checks that all files have the same owner: the requested user, or the owner of `pki_dir`. */
 async function checkOwners(
   directories: readonly string[],
   { config, world }: DiagnosticsInput,
@@ -261,8 +268,8 @@ async function checkOwners(
       code: 'directory-owner',
       severity: 'error',
       subject: directory,
-      problem: `It belongs to user ${stats.uid}, the master's other files to ${owner}.`,
-      remedy: `Run everything as one user; chown -R ${owner} ${directory}, if it is that one.`,
+      problem: `It belongs to user ${stats.uid}, but the master's other files belong to ${owner}.`,
+      remedy: `Run everything as one user. If that user is ${owner}: chown -R ${owner} ${directory}.`,
     });
   }
   return findings;
@@ -277,13 +284,13 @@ async function checkLeftovers(
   for (const name of names.filter((it) => temporaryName.test(it))) {
     const subject = path.join(directory, name);
     const stats = await statIfThere(subject);
-    // A younger one may be about to be renamed.
+    // A recent file may be about to be renamed.
     if (stats === undefined || world.now() - stats.mtimeMs < minuteMs) continue;
     findings.push({
       code: 'leftover-file',
       severity: 'warning',
       subject,
-      problem: 'A process was ended while it wrote this file; nobody uses it.',
+      problem: 'A process ended while it wrote this file; it is no longer used.',
       remedy: 'Remove it.',
     });
   }

@@ -1,7 +1,7 @@
 import type { CheckedConfig } from '#config';
 import type { KeyInfo, KeySurvey, MasterStatus, MinionInfo } from '#master';
 
-/** Everything that can be wrong. A released code never changes its meaning. */
+/** Codes of all findings. The meaning of a released code never changes. */
 export const doctorCodes = [
   'auto-accept',
   'check-failed',
@@ -54,54 +54,54 @@ export const doctorCodes = [
   'version-differs',
 ] as const;
 
-/** What is wrong. */
+/** Code of a finding. */
 export type DoctorCode = (typeof doctorCodes)[number];
 
-/** One fault. */
+/** One finding. */
 export interface DoctorFinding {
   readonly code: DoctorCode;
-  /** `error`: the master does not start, or somebody is at risk or locked out. */
+  /** `error`: the master does not start, or a security or access problem exists. */
   readonly severity: 'error' | 'warning';
-  /** The file, port, key or option. */
+  /** File, port, key or option. */
   readonly subject: string;
-  /** What is wrong with it, in one sentence. */
+  /** Problem, in one sentence. */
   readonly problem: string;
-  /** What to do, in one sentence. */
+  /** Remedy, in one sentence. */
   readonly remedy: string;
 }
 
 /** The whole report. */
 export interface DoctorReport {
-  /** Errors first. */
+  /** Findings, errors first. */
   readonly findings: readonly DoctorFinding[];
   /** Whether a master answered on the local socket. */
   readonly isRunning: boolean;
-  /** Versions of what the master is made of, by name. */
+  /** Versions of the master's components, by name. */
   readonly versions: Readonly<Record<string, string>>;
 }
 
-/** The machine as the checks see it; each member has a default. */
+/** View of the machine for the checks. Each member has a default. */
 export interface SystemInfo {
-  /** Milliseconds since 1970. */
+  /** Returns the current time in milliseconds since 1970. */
   readonly now: () => number;
-  /** Where the kernel tells of processes: `/proc`. */
+  /** Directory of process information, `/proc`. */
   readonly procDirectory: string;
-  /** The user whom files should belong to; `undefined`: any single one. */
+  /** User id that files should belong to. `undefined` accepts any single user. */
   readonly uid: number | undefined;
-  /** Room on the disk that holds a path. */
+  /** Returns the free space of the disk that holds a path. */
   readonly diskOf: (path: string) => Promise<DiskRoom>;
-  /** Of Node, without the `v`. */
+  /** Version of Node.js, without the `v`. */
   readonly nodeVersion: string;
-  /** Whether signatures over SHA-1 can be made, as all minions expect them. */
+  /** Returns whether SHA-1 signatures can be made. All minions require them. */
   readonly canSignSha1: () => boolean;
 }
 
-/** Room on a disk for users other than root. */
+/** Free space of a disk for users other than root. */
 export interface DiskRoom {
   readonly freeBytes: number;
   readonly totalBytes: number;
   readonly freeInodes: number;
-  /** 0 on file systems that make them as needed. */
+  /** Total number of inodes. 0 on file systems that create them on demand. */
   readonly totalInodes: number;
 }
 
@@ -112,15 +112,15 @@ export interface RunningMaster {
   readonly minions: readonly MinionInfo[];
 }
 
-/** What the store of a master that does not run says. */
+/** Content of the store of a master that is not running. */
 export interface StoreContent {
-  /** Highest protocol version proved, by id. */
+  /** Highest protocol version that each id has proved. */
   readonly pins: ReadonlyMap<string, number>;
-  /** When the latest job was made, in milliseconds since 1970; `undefined`: there is none. */
+  /** Time of the latest job, in milliseconds since 1970, or `undefined` if there is none. */
   readonly latestJobAt: number | undefined;
 }
 
-/** What is examined: gathered once, before any check. */
+/** Input of the checks, collected before the first of them runs. */
 export interface DiagnosticsInput {
   readonly config: CheckedConfig;
   readonly running: RunningMaster | undefined;
@@ -129,12 +129,12 @@ export interface DiagnosticsInput {
   readonly world: SystemInfo;
 }
 
-/** A check of one thing. */
+/** A check of one subject. */
 export type Check = (patient: DiagnosticsInput) => Promise<readonly DoctorFinding[]>;
 
 const named = 10;
 
-/** Some names of many, for one line. */
+/** Returns the first of many names, for one line. */
 export function formatList(names: readonly string[]): string {
   const more = names.length > named ? ` and ${names.length - named} more` : '';
   return names.slice(0, named).join(', ') + more;

@@ -1,4 +1,4 @@
-/** A look at a master's configuration, files and machine, with or without the master running. */
+/** Examines a master's configuration, files and machine, whether or not the master is running. */
 
 import { generateKeyPairSync, sign } from 'node:crypto';
 import { once } from 'node:events';
@@ -45,7 +45,7 @@ import {
 
 const maxSocketPathBytes = 107;
 
-/** What the configuration says, and what it is risky to say. */
+/** Checks the configuration for mistakes and risky settings. */
 async function checkConfig({ config: survey }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const { config, problems, warnings } = survey;
   const findings: DoctorFinding[] = problems.map((problem) => ({
@@ -53,7 +53,7 @@ async function checkConfig({ config: survey }: DiagnosticsInput): Promise<Doctor
     severity: 'error',
     subject: placeOf(problem),
     problem: `The master does not start: ${withoutPlace(problem)}.`,
-    remedy: 'Correct it; docs/errors.md says more of its code.',
+    remedy: 'Correct it. docs/errors.md describes its code.',
   }));
   for (const warning of warnings) {
     findings.push({
@@ -69,7 +69,7 @@ async function checkConfig({ config: survey }: DiagnosticsInput): Promise<Doctor
       code: 'socket-path',
       severity: 'error',
       subject: config.socket,
-      problem: `The path of a socket has at most ${maxSocketPathBytes} bytes.`,
+      problem: `The path of a socket can have at most ${maxSocketPathBytes} bytes.`,
       remedy: 'Set sock_dir, or socket under saltbridge:, to a shorter path.',
     });
   }
@@ -83,7 +83,7 @@ function riskyModes({ config, settings }: CheckedConfig): DoctorFinding[] {
       code: 'open-mode',
       severity: 'error',
       subject: 'open_mode',
-      problem: 'Anybody may take the place of any minion.',
+      problem: 'Any machine can impersonate any minion.',
       remedy: 'Remove open_mode as soon as keys have been exchanged.',
     });
   }
@@ -93,20 +93,23 @@ function riskyModes({ config, settings }: CheckedConfig): DoctorFinding[] {
       severity: 'warning',
       subject: 'auto_accept',
       problem: 'Every machine that reaches the port becomes a minion.',
-      remedy: 'Accept keys by hand, or by autosign_file or autosign_grains_dir.',
+      remedy: 'Accept keys manually, or with autosign_file or autosign_grains_dir.',
     });
   }
   return findings;
 }
 
 function remedyOf(kind: ConfigWarning['kind']): string {
-  if (kind === 'narrowed' || kind === 'rights') return 'Write each expression as it is meant.';
+  if (kind === 'narrowed' || kind === 'rights')
+    return 'Rewrite each expression so that it has the intended meaning.';
   if (kind === 'no-login') return 'Correct the back end, or remove it.';
-  if (kind === 'bounded') return 'Set the two options so that one fits into the other.';
-  return 'Remove options without effect; saltbridge migrate check says what to do instead.';
+  if (kind === 'bounded') return 'Change the two options so that they are compatible.';
+  return 'Remove options without effect. saltbridge migrate check lists alternatives.';
 }
 
-/** What `saltbridge localclient enable` opens: it is one key to everything. */
+/**
+ * Checks for the interface that `saltbridge localclient enable` opens. Its key grants every right.
+ */
 async function checkLocalClient({ config }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const directory = path.join(config.config.stateDir, 'localclient');
   const text = await readTextIfPresent(path.join(directory, 'master'));
@@ -117,13 +120,13 @@ async function checkLocalClient({ config }: DiagnosticsInput): Promise<DoctorFin
       code: 'localclient-enabled',
       severity: 'warning',
       subject: directory,
-      problem: `Salt's own clients are served at 127.0.0.1:${port}; whoever reads the key in cache/ may do everything.`,
-      remedy: 'Run saltbridge localclient disable where no such client is used.',
+      problem: `Salt's own clients are served at 127.0.0.1:${port}. An account that can read the key in cache/ has every right.`,
+      remedy: 'If no such client is used, run saltbridge localclient disable.',
     },
   ];
 }
 
-/** Whether both ports can be bound, where no master of ours has them. */
+/** Checks that both ports can be bound, unless our own master uses them. */
 async function checkPorts({ config, running }: DiagnosticsInput): Promise<DoctorFinding[]> {
   if (running !== undefined) return [];
   const { publishPort, retPort } = config.config;
@@ -136,12 +139,15 @@ async function checkPorts({ config, running }: DiagnosticsInput): Promise<Doctor
   return findings;
 }
 
-/** Salt's own default address, on the family that `ipv6` asks for. */
+/** Returns Salt's default address in the family that `ipv6` selects. */
 function hostOf({ interface: host, ipv6 }: MasterConfig): string {
   return ipv6 === true && host === '0.0.0.0' ? '::' : host;
 }
 
-/** @returns the system's code of the failure */
+/**
+ * Tries to bind a port.
+ * @returns the system's error code, if it fails
+ */
 async function tryBind(host: string, port: number): Promise<string | undefined> {
   const server = createServer((connection) => connection.destroy());
   server.listen({ host, port, exclusive: true });
@@ -162,8 +168,8 @@ function describe(host: string, port: number, failure: string): DoctorFinding {
         code: 'port-in-use',
         severity: 'error',
         subject,
-        problem: 'Another program has the port; no master of this configuration answers.',
-        remedy: `Stop it (salt-master?); ss -ltnp 'sport = :${port}' names it.`,
+        problem: 'Another program uses the port; no master with this configuration answers.',
+        remedy: `Stop that program (salt-master?); ss -ltnp 'sport = :${port}' shows it.`,
       }
     : {
         code: 'port-unavailable',
@@ -171,13 +177,15 @@ function describe(host: string, port: number, failure: string): DoctorFinding {
         subject,
         problem: `The port cannot be bound (${failure}).`,
         remedy:
-          'See that the machine has the address of interface, and that the port is permitted.',
+          'Check that the machine has the address of interface, and that the account may bind the port.',
       };
 }
 
 const latestProtocol = 3;
 
-/** Accepted ids whose returns an accepted minion could forge: they have not proved protocol 3. */
+/**
+ * Finds accepted ids that have not proved protocol 3. An accepted minion could forge their returns.
+ */
 async function checkProtocol(patient: DiagnosticsInput): Promise<DoctorFinding[]> {
   const ids = lowIds(patient);
   if (ids.length === 0) return [];
@@ -189,9 +197,9 @@ async function checkProtocol(patient: DiagnosticsInput): Promise<DoctorFinding[]
       severity: 'warning',
       subject: formatList(ids),
       problem: isLockedOut
-        ? 'These ids have not proved protocol 3, and lower ones are refused.'
-        : 'These ids have not proved protocol 3: other minions could return in their name.',
-      remedy: 'Update the minions (3006.17, 3007.9 or later); delete the ids that are no more.',
+        ? 'These ids have not proved protocol 3, and lower versions are rejected.'
+        : 'These ids have not proved protocol 3: other minions could send returns in their name.',
+      remedy: 'Update the minions (3006.17, 3007.9 or later). Delete ids that are no longer used.',
     },
   ];
 }
@@ -210,7 +218,7 @@ function lowIds({ keys, running, store }: DiagnosticsInput): string[] {
 
 const actions: readonly RuleAction[] = ['publish', 'runner', 'wheel'];
 
-/** Files of the reactor that no rule permits anything: every run of theirs is denied. */
+/** Finds reactor files without any permission. Every run of them is denied. */
 async function checkReactions({
   config: survey,
   world,
@@ -221,7 +229,7 @@ async function checkReactions({
   const nobody = (): boolean => false;
   const policy = createPolicy(rulesOf(config), {
     ...policySyntax,
-    // Whom a rule means is another question than whether there is one.
+    // The check only asks whether a rule exists, so its target does not matter.
     target: () => ({ isEntitled: nobody, claims: nobody, mayMean: nobody }),
     pillarOf: () => undefined,
     now: world.now,
@@ -232,13 +240,13 @@ async function checkReactions({
       code: 'reaction-powerless',
       severity: 'warning',
       subject: reference,
-      problem: 'No rule permits this file of the reactor anything, so every run of it is denied.',
+      problem: 'No rule grants any permission to this reactor file, so every run of it is denied.',
       remedy:
-        'Give service: reaction:<file> a rule; saltbridge migrate check derives those it can.',
+        'Add a rule for service: reaction:<file>. saltbridge migrate check derives such rules where it can.',
     }));
 }
 
-/** Minions that a planned restart of the master would leave without a connection. */
+/** Finds minions that would lose their connection in a planned restart of the master. */
 async function checkRestart({ running }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const ids = running?.minions.filter((it) => it.needsOwnRestart).map(({ id }) => id) ?? [];
   if (ids.length === 0) return [];
@@ -248,16 +256,18 @@ async function checkRestart({ running }: DiagnosticsInput): Promise<DoctorFindin
       severity: 'warning',
       subject: formatList(ids),
       problem:
-        'After a restart of the master these minions do not connect again: Salt 3007 and later over TCP and WebSocket.',
+        'After a restart of the master, these minions do not reconnect: they run Salt 3007 or later over TCP or WebSocket.',
       remedy: 'Restart each minion after the master, or let them use ZeroMQ.',
     },
   ];
 }
 
-/** A service that is away for so long is more than restarted. */
+/**
+ * Delay of the outbox that counts as slow, in seconds. It is longer than a restart of a service.
+ */
 const slowOutboxSeconds = 900;
 
-/** Signals that a service does not take. */
+/** Finds signals that a service does not accept. */
 async function checkOutbox({ running }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const figures = running?.status.extensions?.bridge ?? {};
   const dead = figures['outbox_signals dead'] ?? 0;
@@ -268,9 +278,9 @@ async function checkOutbox({ running }: DiagnosticsInput): Promise<DoctorFinding
       code: 'outbox-dead',
       severity: 'warning',
       subject: 'outbox',
-      problem: `${dead} signals were given up, and are not delivered.`,
+      problem: `${dead} signals could not be delivered, and are no longer retried.`,
       remedy:
-        'saltbridge bridge outbox list --dead says why; saltbridge bridge outbox retry, or drop.',
+        'saltbridge bridge outbox list --dead shows the reason. Then run saltbridge bridge outbox retry, or drop.',
     });
   }
   if (oldest > slowOutboxSeconds) {
@@ -278,14 +288,15 @@ async function checkOutbox({ running }: DiagnosticsInput): Promise<DoctorFinding
       code: 'outbox-slow',
       severity: 'warning',
       subject: 'outbox',
-      problem: `The first signal waits for ${Math.round(oldest)} seconds.`,
-      remedy: 'saltbridge bridge outbox list says what the service answers; look at that service.',
+      problem: `The oldest signal has waited for ${Math.round(oldest)} seconds.`,
+      remedy:
+        'saltbridge bridge outbox list shows the responses of the service. Check that service.',
     });
   }
   return findings;
 }
 
-/** The etcd or ZooKeeper that keeps the values of data spaces. */
+/** Checks the connection to etcd or ZooKeeper, which stores the values of data spaces. */
 async function checkCoordinator({ running }: DiagnosticsInput): Promise<DoctorFinding[]> {
   if (running?.status.extensions?.bridge?.data_coordinator_connected !== 0) return [];
   return [
@@ -293,22 +304,23 @@ async function checkCoordinator({ running }: DiagnosticsInput): Promise<DoctorFi
       code: 'coordinator-away',
       severity: 'warning',
       subject: 'coordinator',
-      problem: 'The server that keeps the values of data spaces is not connected.',
-      remedy: "The master's log says why; the options are under bridge: guests: data: coordinator.",
+      problem: 'The server that stores the values of data spaces is not connected.',
+      remedy:
+        "See the master's log for the reason. The options are under bridge: guests: data: coordinator.",
     },
   ];
 }
 
 const answerMs = 5_000;
 
-/** What became of asking the master. */
+/** Result of querying the running master. */
 interface MasterExamination {
-  /** `undefined`: none answers. */
+  /** The running master, or `undefined` if none answers. */
   readonly running: RunningMaster | undefined;
   readonly findings: readonly DoctorFinding[];
 }
 
-/** Asks the master of a configuration how it is; that none runs is no finding. */
+/** Queries the state of the master. A master that is not running is not a finding. */
 async function examineMaster(openApi: () => Promise<MasterApi>): Promise<MasterExamination> {
   try {
     const running = await withDeadline(ask(openApi));
@@ -330,7 +342,7 @@ async function ask(openApi: () => Promise<MasterApi>): Promise<RunningMaster> {
 async function withDeadline<T>(answer: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error('no answer in five seconds')), answerMs);
+    timer = setTimeout(() => reject(new Error('no response within five seconds')), answerMs);
   });
   try {
     return await Promise.race([answer, late]);
@@ -339,7 +351,10 @@ async function withDeadline<T>(answer: Promise<T>): Promise<T> {
   }
 }
 
-/** No socket, a socket that a dead master left, or a configuration that names none. */
+/**
+ * Whether an error means that no master is running: no socket, a stale socket, or a configuration
+ * without one.
+ */
 function isNobodyThere(error: unknown): boolean {
   const cause = error instanceof Error ? error.cause : undefined;
   const codes = [codeOf(error) ?? '', codeOf(cause) ?? ''];
@@ -355,12 +370,12 @@ function unreachable(error: unknown): DoctorFinding {
     code: 'master-unreachable',
     severity: 'error',
     subject: 'local socket',
-    problem: `A master seems to run, but cannot be asked: ${error instanceof Error ? error.message : 'unknown'}.`,
-    remedy: 'Run this as the user of the master; if it is, look at its log.',
+    problem: `A master seems to be running, but cannot be queried: ${error instanceof Error ? error.message : 'unknown'}.`,
+    remedy: "Run this command as the master's user. If you already do, check the master's log.",
   };
 }
 
-/** What became of looking into the store. */
+/** Result of reading the store. */
 interface StoreExamination {
   readonly content: StoreContent | undefined;
   readonly findings: readonly DoctorFinding[];
@@ -369,11 +384,11 @@ interface StoreExamination {
 const codes: Readonly<Partial<Record<string, { code: DoctorCode; remedy: string }>>> = {
   ERR_STORE_LOCKED: {
     code: 'store-locked',
-    remedy: 'A master that does not answer has it: look at its log, or end that process.',
+    remedy: 'A master that does not respond holds it: check its log, or end that process.',
   },
   ERR_STORE_CORRUPT: {
     code: 'store-corrupt',
-    remedy: 'Restore it from a backup, or move it away: every minion then signs in once more.',
+    remedy: 'Restore it from a backup, or move it away. Every minion then signs in again.',
   },
   ERR_STORE_VERSION: {
     code: 'store-version',
@@ -381,7 +396,7 @@ const codes: Readonly<Partial<Record<string, { code: DoctorCode; remedy: string 
   },
 };
 
-/** Reads the store of a master that does not run. */
+/** Reads the store of a master that is not running. */
 async function examineStore(stateDir: string): Promise<StoreExamination> {
   const directory = `${stateDir}/store`;
   try {
@@ -390,7 +405,7 @@ async function examineStore(stateDir: string): Promise<StoreExamination> {
     const code = error instanceof StoreError ? error.code : '';
     const known = codes[code] ?? {
       code: 'store-unreadable',
-      remedy: 'See who owns it; run this as the user of the master.',
+      remedy: "Check its owner, and run this command as the master's user.",
     };
     const problem = error instanceof Error ? error.message : 'it cannot be read';
     return {
@@ -416,13 +431,13 @@ async function readContent(store: Pick<Store, 'list'>): Promise<StoreContent> {
   return { pins: await readPins(store), latestJobAt };
 }
 
-/** This machine, as this process sees it. */
+/** Returns the view of this machine from this process. */
 function thisWorld(): SystemInfo {
   const uid = process.getuid?.();
   return {
     now: Date.now,
     procDirectory: '/proc',
-    // Root may look at a master of any user's.
+    // Root may examine the master of any user.
     uid: uid === 0 ? undefined : uid,
     diskOf,
     nodeVersion: process.versions.node,
@@ -430,7 +445,7 @@ function thisWorld(): SystemInfo {
   };
 }
 
-/** Of the nearest directory above that exists. */
+/** Returns the free space of the disk that holds the nearest existing parent. */
 async function diskOf(file: string): Promise<DiskRoom> {
   try {
     const { bavail, blocks, bsize, ffree, files } = await statfs(file);
@@ -447,9 +462,12 @@ async function diskOf(file: string): Promise<DiskRoom> {
   }
 }
 
-/** Some systems' crypto policies forbid the digest, whatever the kind of key. */
+/**
+ * Whether SHA-1 signatures are possible. The crypto policies of some systems forbid this digest for
+ * all kinds of keys.
+ */
 function canSignSha1(): boolean {
-  // An RSA key would take a second to make.
+  // Generating an RSA key would take a second.
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   try {
     return sign('sha1', Buffer.from('x'), privateKey).length > 0;
@@ -478,17 +496,17 @@ const checks: Readonly<Record<string, Check>> = {
   disk: checkDisk,
 };
 
-/** Whom to examine. */
+/** Options of {@link runDoctor}. */
 export interface DoctorOptions {
-  /** The configuration directory, for instance `/etc/salt`. */
+  /** Configuration directory, for example `/etc/salt`. */
   readonly directory: string;
-  /** The interface of the master of this configuration; it need not run. */
+  /** Opens the interface of the master of this configuration, which need not be running. */
   readonly openApi: () => Promise<MasterApi>;
-  /** Default: this machine. */
+  /** View of the machine. Default: this machine. */
   readonly world?: Partial<SystemInfo>;
 }
 
-/** Examines. Changes nothing; binds the ports for a moment where no master runs. */
+/** Runs all checks. Changes nothing, but binds the ports briefly if no master is running. */
 export async function runDoctor({
   directory,
   openApi,
@@ -527,7 +545,7 @@ export async function runDoctor({
   };
 }
 
-/** Directories share what is above them. */
+/** Removes duplicate findings about shared parent directories. */
 function withoutRepeats(findings: readonly DoctorFinding[]): DoctorFinding[] {
   const nameOf = ({ code, subject, problem }: DoctorFinding): string =>
     `${code} ${subject} ${problem}`;
@@ -547,7 +565,7 @@ function failure(name: string, error: unknown): DoctorFinding {
     code: 'check-failed',
     severity: 'error',
     subject: name,
-    problem: `This could not be looked at: ${error instanceof Error ? error.message : 'unknown'}.`,
-    remedy: 'Run this as root or as the user of the master.',
+    problem: `This check failed: ${error instanceof Error ? error.message : 'unknown'}.`,
+    remedy: "Run this command as root or as the master's user.",
   };
 }

@@ -1,4 +1,4 @@
-/** The report on a salt-master's configuration: what would become of each thing that it uses. */
+/** Migration report for a salt-master's configuration: the effect of everything that it uses. */
 
 import path from 'node:path';
 import {
@@ -25,8 +25,8 @@ import { templateCallFindings } from './template-calls.ts';
 const order: readonly MigrationOutcome[] = ['refused', 'ignored', 'honoured'];
 
 /**
- * Looks at a configuration directory such as `/etc/salt`, and at the trees, modules and keys that
- * it names. Only reads. What cannot be read is a finding.
+ * Examines a configuration directory such as `/etc/salt`, and the trees, modules and keys that it
+ * names. Only reads files. An unreadable file is a finding.
  */
 export async function checkMigration(directory: string): Promise<MigrationReport> {
   const survey = await withNamedFiles(await checkMasterConfig(directory));
@@ -52,7 +52,10 @@ export async function checkMigration(directory: string): Promise<MigrationReport
   };
 }
 
-/** What no rule can be derived of is denied, and somebody misses it. */
+/**
+ * Returns the parts of reactor files without a derivable rule. They are denied although the site
+ * relies on them.
+ */
 function reactionFindings(
   settings: Settings,
   { underivable }: ReactionPlan,
@@ -64,8 +67,8 @@ function reactionFindings(
     name: it.reference,
     file: it.file === '' ? file : it.file,
     line: it.file === '' ? line : 0,
-    meaning: `No rule can be derived of a part of this reactor file: ${it.reason}.`,
-    remedy: `Write a rule for service reaction:${it.reference} that permits what it is to do.`,
+    meaning: `No rule can be derived from a part of this reactor file: ${it.reason}.`,
+    remedy: `Add a rule for service reaction:${it.reference} that permits its actions.`,
   }));
 }
 
@@ -99,16 +102,19 @@ function countOutcomes(findings: readonly MigrationFinding[]): Record<MigrationO
 
 /** The whole report. */
 export interface MigrationReport {
-  /** The configuration directory. */
+  /** Configuration directory. */
   readonly directory: string;
-  /** Configuration files that were read, in the order of reading. */
+  /** Configuration files that were read, in reading order. */
   readonly files: readonly string[];
-  /** Sorted: refused, ignored, honoured; options, parts, keys and files in the order found. */
+  /**
+   * Findings: refused, ignored, honoured; within these groups options, parts, keys and files in the
+   * order found.
+   */
   readonly findings: readonly MigrationFinding[];
   readonly counts: Readonly<Record<MigrationOutcome, number>>;
   readonly keys: Readonly<Record<KeyState, number>>;
-  /** What minions must be let emit, so that the listeners of this site go on hearing them. */
+  /** Tags that minions must be permitted to emit for the listeners of this site. */
   readonly signals: SignalPlan;
-  /** What the files of the reactor must be permitted, so that they go on doing what they call. */
+  /** Calls that must be permitted to the reactor files of this site. */
   readonly reactions: ReactionPlan;
 }

@@ -1,25 +1,25 @@
 /**
- * What becomes of something that a salt-master's configuration uses.
+ * Effect in this master of something that a salt-master's configuration uses.
  *
- * - `honoured`: it works here as it does there.
- * - `ignored`: it has no effect here, and no minion or job misses it.
- * - `refused`: somebody relies on it and would miss it, or the master does not start with it.
+ * - `honoured`: it works as in Salt.
+ * - `ignored`: it has no effect, and no minion or job needs it.
+ * - `refused`: the site relies on it and loses it, or the master does not start with it.
  */
 export type MigrationOutcome = 'honoured' | 'ignored' | 'refused';
 
-/** One thing in use. */
+/** A finding about one thing in use. */
 export interface MigrationFinding {
   readonly outcome: MigrationOutcome;
-  /** An option; a part such as a renderer or a directory; keys; or a file that cannot be used. */
+  /** Kind: an option; a part such as a renderer or a directory; keys; or an unusable file. */
   readonly kind: 'option' | 'part' | 'keys' | 'file';
-  /** Its name: of an option as in the file. */
+  /** Name. For an option, as in the file. */
   readonly name: string;
-  /** Where it was found. */
+  /** File that contains it. */
   readonly file: string;
-  /** 1 is the first; 0 if there is none. */
+  /** Line number, starting at 1, or 0 if unknown. */
   readonly line: number;
-  /** What it means here, in one sentence. */
+  /** Meaning in this master, in one sentence. */
   readonly meaning: string;
-  /** What to do; '' where nothing is to be done. */
+  /** Remedy, or '' if nothing needs to be done. */
   readonly remedy: string;
 }

@@ -1,4 +1,4 @@
-/** Keys of a salt-master that is migrated: how many there are, and which cannot be used. */
+/** Keys of a salt-master that is migrated: their number, and the unusable ones. */
 
 import path from 'node:path';
 import type { MasterConfig } from '#config';
@@ -15,18 +15,18 @@ import { unreadableFinding } from './site-files.ts';
 
 const faults = {
   unreadable: 'cannot be read',
-  'no-key': 'is no RSA key that can be used',
+  'no-key': 'is not a usable RSA key',
   small: 'has less than 2048 bits',
 } as const;
 
-/** How many keys there are in each state. */
+/** Counts the keys in each state. */
 export function countKeys({ keys }: KeySurvey): Record<KeyState, number> {
   const counts = { accepted: 0, denied: 0, pending: 0, rejected: 0 };
   for (const { place } of keys) counts[place]++;
   return counts;
 }
 
-/** The master's own pairs, the states in use, and each key that cannot go on. */
+/** Returns findings about the master's own key pairs, the states in use, and each unusable key. */
 export async function keyFindings(
   config: MasterConfig,
   survey: KeySurvey,
@@ -41,7 +41,7 @@ export async function keyFindings(
       name: 'minion keys',
       file: config.pkiDir,
       line: 0,
-      meaning: `They are used where they are: ${states.join(', ')}.`,
+      meaning: `They are used in place: ${states.join(', ')}.`,
       remedy: '',
     },
     ...survey.unreadable.map((directory) => unreadableFinding(directory)),
@@ -61,7 +61,7 @@ async function ownKeyFindings(config: MasterConfig): Promise<MigrationFinding[]>
       name,
       file,
       line: 0,
-      meaning: fault === undefined ? 'Minions go on trusting it.' : `${fault.problem}.`,
+      meaning: fault === undefined ? 'Minions continue to trust it.' : `${fault.problem}.`,
       remedy: fault === undefined ? '' : `${fault.remedy}.`,
     });
   }
@@ -78,12 +78,13 @@ function faultyKey({ id, place, file, fault }: SurveyedKey): MigrationFinding[] 
       file,
       line: 0,
       meaning: `It ${faults[fault]}: the minion cannot sign in.`,
-      remedy: 'Delete the key here and the pair on the minion; it makes a new one.',
+      remedy:
+        'Delete the key here and the key pair on the minion. The minion then creates a new pair.',
     },
   ];
 }
 
-/** Ids that no new minion may have. */
+/** Returns findings about ids that new minions cannot have. */
 function unusualIds(
   { pkiDir, minionIds }: MasterConfig,
   keys: readonly SurveyedKey[],
@@ -99,8 +100,8 @@ function unusualIds(
       line: 0,
       meaning:
         place === 'accepted'
-          ? 'It goes on working; no new minion may have such an id.'
-          : 'No new minion may have such an id, so its key cannot be accepted.',
+          ? 'It continues to work, but new minions cannot have such an id.'
+          : 'New minions cannot have such an id, so its key cannot be accepted.',
       remedy: 'Give the machine another id, or set saltbridge: minion_ids: salt.',
     }));
 }
@@ -112,7 +113,7 @@ function deniedKeys({ pkiDir }: MasterConfig, count: number): MigrationFinding {
     name: 'denied keys',
     file: path.join(pkiDir, placeDirectories.denied),
     line: 0,
-    meaning: `${count} ids were asked for with another key than theirs.`,
-    remedy: 'Find out which machines use an id twice; delete denied keys that are explained.',
+    meaning: `${count} ids were requested with a different key.`,
+    remedy: 'Find out which machines share an id. Delete denied keys that are explained.',
   };
 }

@@ -11,19 +11,22 @@ import {
 } from '#config';
 import { maxFormulaBytes, readStart, rootsOf, walkFiles } from './site-files.ts';
 
-/** `- match: my/tag` in a state of `reg.*` [salt/thorium/reg.py]. */
+/** Matches `- match: my/tag` in a state of `reg.*` [salt/thorium/reg.py]. */
 const matchLine = /^\s*-?\s*match:\s*(['"]?)(.+?)\1\s*(?:#.*)?$/;
 
-/** `salt.wait_for_event:` in an orchestration [salt/states/saltmod.py], and what stands below it. */
+/**
+ * Matches `salt.wait_for_event:` in an orchestration [salt/states/saltmod.py]. Its arguments follow
+ * below.
+ */
 const waitLine = /^(\s*)salt\.wait_for_event:\s*$/;
 const nameLine = /^\s*-\s*name:\s*(['"]?)(.+?)\1\s*(?:#.*)?$/;
 
-/** The patterns in every formula below `thorium_roots`. */
+/** Returns the patterns in every formula below `thorium_roots`. */
 async function thoriumPatterns(settings: Settings): Promise<Listening[]> {
   return patternsBelow(settings, 'thorium_roots', 'thorium', matchesIn);
 }
 
-/** The patterns that orchestrations below `file_roots` wait for. */
+/** Returns the patterns that orchestrations below `file_roots` wait for. */
 async function awaitedPatterns(settings: Settings): Promise<Listening[]> {
   return patternsBelow(settings, 'file_roots', 'salt.wait_for_event', awaitedIn);
 }
@@ -67,7 +70,10 @@ function awaitedIn(lines: readonly string[]): Found {
   });
 }
 
-/** The lines of the function's list; its dashes may stand as far to the left as its name. */
+/**
+ * Returns the lines of the function's list. Its dashes may be indented as little as the function
+ * name.
+ */
 function argumentsBelow(lines: readonly string[], start: number, indent: number): string[] {
   const below = lines.slice(start + 1);
   const end = below.findIndex((line) => {
@@ -77,7 +83,7 @@ function argumentsBelow(lines: readonly string[], start: number, indent: number)
   return below.slice(0, end === -1 ? below.length : end);
 }
 
-/** Everything that listens: the reactor, engines, returners of events, Thorium, orchestrations. */
+/** Returns all listeners: the reactor, engines, returners of events, Thorium and orchestrations. */
 export async function findListeners(settings: Settings): Promise<Listening[]> {
   const unserved = [
     ...enginePatterns(settings),
@@ -95,7 +101,7 @@ function usesThorium(settings: Settings): boolean {
   return engineNames(settings).includes('thorium');
 }
 
-/** A returner of events has all of them, or those of its list. */
+/** Returns the patterns of returners of events: all events, or those of the list. */
 function eventReturnPatterns(settings: Settings): Listening[] {
   const { value, origin } = settings.get('event_return') ?? {};
   const names = textsOf(value).filter((name) => name !== '');

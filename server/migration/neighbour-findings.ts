@@ -15,9 +15,9 @@ const neighbours: readonly {
       name: 'salt-cloud',
       outcome: 'ignored',
       meaning:
-        'salt-cloud goes on as a program of its own. Keys that it puts into pki_dir are noticed; its events reach nobody.',
+        'salt-cloud continues to work as a separate program. The master detects keys that it puts into pki_dir, but does not receive its events.',
       remedy:
-        'Nothing, unless a reactor listens to salt/cloud/*; then act where salt-cloud is called.',
+        'Nothing, unless a reactor listens to salt/cloud/*. In that case, act where salt-cloud is called.',
     },
   },
   {
@@ -25,8 +25,8 @@ const neighbours: readonly {
     finding: {
       name: 'roster',
       outcome: 'ignored',
-      meaning: 'salt-ssh goes on as a program of its own.',
-      remedy: 'Keep salt-ssh where it is installed; it needs no master.',
+      meaning: 'salt-ssh continues to work as a separate program.',
+      remedy: 'Leave salt-ssh where it is installed; it needs no master.',
     },
   },
   {
@@ -34,13 +34,13 @@ const neighbours: readonly {
     finding: {
       name: 'proxy minions',
       outcome: 'honoured',
-      meaning: 'Proxy minions sign in as any minion does.',
+      meaning: 'Proxy minions sign in like any minion.',
       remedy: '',
     },
   },
 ];
 
-/** One finding for each program whose files are there. Empty directories do not count. */
+/** Returns a finding for each program whose files are present. Empty directories do not count. */
 export async function neighbourFindings(directory: string): Promise<MigrationFinding[]> {
   const names = await readdir(directory).catch(() => undefined);
   if (names === undefined) return [unreadableFinding(directory)];

@@ -1,4 +1,4 @@
-/** Options that a configuration uses: served, without effect, or refused. */
+/** Options of a configuration: served, without effect, or refused. */
 
 import {
   type CheckedConfig,
@@ -15,7 +15,7 @@ import {
 } from '#config';
 import type { MigrationFinding, MigrationOutcome } from './finding.ts';
 
-/** The outcome of an option, why, and what to do. */
+/** Effect of an option, the reason, and the remedy. */
 interface Advice {
   readonly outcome: MigrationOutcome;
   readonly meaning: string;
@@ -24,12 +24,13 @@ interface Advice {
 
 const externalPillar: Advice = {
   outcome: 'refused',
-  meaning: "Salt's modules of external pillar are not asked; minion_files and minion_http are.",
+  meaning:
+    "Salt's modules of external pillar are not supported, except that minion_files and minion_http replace them.",
   remedy:
-    'Let a program write or serve the data of each minion for these two, or give createMaster a source of its own.',
+    'Let a program write or serve the data of each minion for these two, or pass your own source to createMaster.',
 };
 
-/** Options whose values name modules; the names belong into the report. */
+/** Options whose values name modules. The report includes these names. */
 const moduleLists: ReadonlySet<string> = new Set([
   'engines',
   'event_return',
@@ -41,30 +42,31 @@ const moduleLists: ReadonlySet<string> = new Set([
 
 const unknownOption: Advice = {
   outcome: 'ignored',
-  meaning: 'Neither Salt nor this master has such an option.',
-  remedy: 'See whether it is misspelt, or read by a module of your own.',
+  meaning: 'Neither Salt nor this master has this option.',
+  remedy: 'Check whether it is misspelt, or used by your own module.',
 };
 
-/** `undefined`: the option is no profile of sdb. */
+/** Returns advice about an sdb profile, or `undefined` if the option is not a profile. */
 function sdbAdvice(name: string, setting: Setting): Advice | undefined {
   const warnings = warnOfSdbProfile(name, setting);
   if (warnings === undefined) return undefined;
   const [warning] = warnings;
   if (warning === undefined) {
-    const meaning = 'It is a profile of sdb, which the runner sdb of the master serves.';
+    const meaning = "It is a profile of sdb, which the master's runner sdb serves.";
     return { outcome: 'honoured', meaning, remedy: '' };
   }
-  const remedy = 'Use the drivers env, yaml or json, or pillar; minions keep their own sdb.';
+  const remedy = 'Use the drivers env, yaml or json, or pillar. Minions keep using their own sdb.';
   return { outcome: 'refused', meaning: `${withoutPlace(warning)}.`, remedy };
 }
 
 const reactorAdvice: Advice = {
   outcome: 'honoured',
-  meaning: 'Each file does what rules permit to service reaction:<file>, and nothing without one.',
+  meaning:
+    'Each file may only perform actions that rules permit to service reaction:<file>. Without a rule it may do nothing.',
   remedy: 'Put the policy of this report into master.d; --write FILE writes it.',
 };
 
-/** Options, and files that cannot be used, in the order in which they were read. */
+/** Returns findings about options and unusable files, in reading order. */
 export function optionFindings({
   settings,
   warnings,
@@ -88,7 +90,10 @@ export function optionFindings({
   ];
 }
 
-/** Whether a value that Salt uses has no effect here. Salt does without a missing file too. */
+/**
+ * Whether a value that Salt uses has no effect here. A missing file does not count, because Salt
+ * ignores it too.
+ */
 function isLost({ kind, key }: ConfigWarning): boolean {
   return kind === 'no-login' || (kind === 'unusable' && !key.startsWith('nodegroups'));
 }
@@ -102,7 +107,7 @@ function lostFinding(warning: ConfigWarning): MigrationFinding {
     file,
     line,
     meaning: `It has no effect. ${withoutPlace(warning)}.`,
-    remedy: 'Change the value to one that is served, or remove it.',
+    remedy: 'Change the value to a supported one, or remove it.',
   };
 }
 
@@ -115,7 +120,7 @@ function missingFile({ file, line, kind }: ConfigWarning): MigrationFinding {
     file,
     line,
     meaning: isMain ? 'The file does not exist; defaults apply.' : 'A pattern matches no file.',
-    remedy: isMain ? 'See whether this is the directory that was meant.' : 'Correct the pattern.',
+    remedy: isMain ? 'Check that this is the intended directory.' : 'Correct the pattern.',
   };
 }
 
@@ -128,7 +133,7 @@ function narrowedFinding(warning: ConfigWarning): MigrationFinding {
     file,
     line,
     meaning: `It permits less than in Salt. ${withoutPlace(warning)}.`,
-    remedy: 'Write each expression as it is meant.',
+    remedy: 'Rewrite each expression so that it has the intended meaning.',
   };
 }
 
@@ -142,7 +147,7 @@ function problemFinding(problem: ConfigError): MigrationFinding {
     file,
     line,
     meaning: `The master does not start: ${withoutPlace(problem)}.`,
-    remedy: isFile ? 'Correct the file.' : 'Change the option to what is expected, or remove it.',
+    remedy: isFile ? 'Correct the file.' : 'Change the option to the expected value, or remove it.',
   };
 }
 
@@ -153,7 +158,7 @@ function optionFinding(name: string, setting: Setting): MigrationFinding {
     const modules = name === 'ext_pillar' ? unservedExtPillars(value) : [];
     if (modules.length > 0) return { ...place, ...withNames(modules, externalPillar) };
     if (name === 'reactor') return { ...place, ...reactorAdvice };
-    return { ...place, outcome: 'honoured', meaning: 'The option is served.', remedy: '' };
+    return { ...place, outcome: 'honoured', meaning: 'The option is supported.', remedy: '' };
   }
   const unserved = findUnserved(name);
   const advice =
@@ -173,7 +178,7 @@ function unservedAdvice(unserved: UnservedOption, setting: Setting): Advice {
   const isRefused = kind === 'not-served' && !isDetail;
   return {
     outcome: isRefused ? 'refused' : 'ignored',
-    meaning: kind === 'not-served' ? 'It is not served.' : 'It has no effect.',
+    meaning: kind === 'not-served' ? 'It is not supported.' : 'It has no effect.',
     remedy: `${advice.charAt(0).toUpperCase()}${advice.slice(1)}.`,
   };
 }

@@ -3,16 +3,16 @@ import type { MigrationReport } from './check-migration.ts';
 import type { PlannedReactionRule, UnderivableReaction } from './reaction-plan.ts';
 
 /**
- * The plans of a report as one file for `master.d`: what minions may emit, with a comment for each
- * listener, and what the files of the reactor may call.
+ * Returns the plans of a report as a file for `master.d`: the tags that minions may emit, with a
+ * comment for each listener, and the calls of reactor files.
  */
 export function policyText({
   signals: { rules, needless, narrowed, ungranted },
   reactions,
 }: Pick<MigrationReport, 'reactions' | 'signals'>): string {
   const lines = [
-    '# What minions may emit so that the listeners of this site go on hearing them. Tags that Salt',
-    '# itself emits need no rule. Add "minions: <glob>" to a rule that is not for all minions.',
+    '# Tags that minions must emit for the listeners of this site. Tags that Salt itself',
+    '# emits need no rule. To limit a rule to some minions, add "minions: <glob>".',
     ...needless.map((it) => comment(`needs no rule: ${describe(it)}`)),
     ...narrowed.map((it) => comment(`narrowed: ${describe(it)}: ${it.reason}`)),
     ...ungranted.map((it) => comment(`not granted: ${describe(it)}: ${it.reason}`)),
@@ -22,7 +22,7 @@ export function policyText({
     rules.length === 0 ? '    signals: []' : '    signals:',
     ...rules.flatMap(({ tag, listeners }) => [
       ...listeners.map((it) => `      ${comment(describe(it))}`),
-      // JSON's text is YAML's, whatever the tag holds.
+      // JSON strings are valid YAML, whatever the tag contains.
       `      - tag: ${JSON.stringify(tag)}`,
     ]),
     ...(reactions.rules.length === 0 ? [] : ['    rules:']),
@@ -45,7 +45,7 @@ function ruleLines(
   ];
 }
 
-/** Whatever it holds stays on its line. */
+/** Returns a comment of one line. */
 function comment(text: string): string {
   return `# ${text.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, '?')}`;
 }
@@ -54,7 +54,7 @@ function describe({ pattern, listener, file, line }: Listening): string {
   return `${JSON.stringify(pattern)} for ${listener} (${file}:${line})`;
 }
 
-/** Which file, and why no rule follows from it. */
+/** Describes a reactor file, and the reason why no rule can be derived from it. */
 function describeReaction({ reference, file, reason }: UnderivableReaction): string {
   const place = file === '' || file === reference ? reference : `${reference} (${file})`;
   return `${place}: ${reason}`;

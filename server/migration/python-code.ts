@@ -1,4 +1,4 @@
-/** Python code that salt-master would load, and that which its minions load. */
+/** Python code that salt-master or its minions would load. */
 
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
@@ -27,7 +27,9 @@ const masterKinds: ReadonlySet<string> = new Set([
   'wrapper',
 ]);
 
-/** `_modules`, `_runners` and their like at the top of a file root. */
+/**
+ * Returns findings about `_modules`, `_runners` and similar directories at the top of a file root.
+ */
 export async function customModuleFindings(root: string): Promise<MigrationFinding[]> {
   const directories = await directoriesIn(root);
   const findings: MigrationFinding[] = [];
@@ -40,7 +42,9 @@ export async function customModuleFindings(root: string): Promise<MigrationFindi
   return findings;
 }
 
-/** Folders of modules below `extension_modules` or one of `module_dirs`. */
+/**
+ * Returns findings about directories of modules below `extension_modules` or one of `module_dirs`.
+ */
 export async function extensionFindings(root: string): Promise<MigrationFinding[]> {
   const findings: MigrationFinding[] = [];
   for (const name of await directoriesIn(root)) {
@@ -61,7 +65,7 @@ function customFinding(
   if (masterKinds.has(kind) && kind !== 'returners') return masterFinding(name, directory, files);
   const meaning =
     kind === 'returners'
-      ? 'Minions load them; a master that used one for its jobs or events does not.'
+      ? 'Minions load them, but this master cannot use them for its jobs or events.'
       : 'Minions load them, as before.';
   return {
     outcome: 'honoured',
@@ -85,8 +89,8 @@ function masterFinding(
     name,
     file: directory,
     line: 0,
-    meaning: `Python code of the master does not run. In use: ${files.join(', ')}.`,
-    remedy: 'Write what it does as a program that uses the library, or keep a salt-master for it.',
+    meaning: `The master does not run Python code. In use: ${files.join(', ')}.`,
+    remedy: 'Implement it as a program that uses the library, or run a salt-master for it.',
   };
 }
 

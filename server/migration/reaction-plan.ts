@@ -1,4 +1,4 @@
-/** The least rules under which the files of Salt's reactor do what they call. */
+/** The smallest set of rules under which Salt's reactor files can make their calls. */
 
 import path from 'node:path';
 import { expandGlob, pairsOf, type Settings, textsOf } from '#config';
@@ -6,32 +6,32 @@ import { loadReactorReader } from '#salt';
 import { callsIn, type ReactorCall } from './reactor-file-calls.ts';
 import { readStart, rootsOf } from './site-files.ts';
 
-/** What the data of an option says of nodegroups, as text. */
+/** Returns the nodegroups of an option as text. */
 function nodegroupTexts(
   pairs: readonly (readonly [string, unknown])[],
 ): ReadonlyMap<string, string> {
   return new Map(pairs.map(([name, value]) => [name, [value].flat().join(' ')]));
 }
 
-/** What a rule of the policy permits a file of the reactor. */
+/** A rule that permits an action to a reactor file. */
 export interface PlannedReactionRule {
-  /** As the option `reactor` names it; the rule is for `service: reaction:<reference>`. */
+  /** Name of the file in the option `reactor`. The rule is for `service: reaction:<reference>`. */
   readonly reference: string;
   readonly action: ReactorCall['action'];
   readonly functions: readonly string[];
-  /** A compound target; of `publish` only. */
+  /** Compound target. Only for `publish`. */
   readonly within?: string;
 }
 
-/** A call, or a file, that no rule can be derived of. */
+/** A call, or a file, from which no rule can be derived. */
 export interface UnderivableReaction {
   readonly reference: string;
-  /** '' where there is none. */
+  /** Path of the file, or '' if there is none. */
   readonly file: string;
   readonly reason: string;
 }
 
-/** What is to be granted to the files of the reactor, and what is not. */
+/** Rules for the reactor files, and the calls without a rule. */
 export interface ReactionPlan {
   readonly rules: readonly PlannedReactionRule[];
   readonly underivable: readonly UnderivableReaction[];
@@ -39,7 +39,7 @@ export interface ReactionPlan {
 
 const maxFileBytes = 262_144;
 
-/** Reads each file that `reactor` names; a file that cannot be read is underivable. */
+/** Reads each file of the option `reactor`. Unreadable files are underivable. */
 export async function planReactions(settings: Settings): Promise<ReactionPlan> {
   const reader = await loadReactorReader();
   const renderer = textsOf(settings.get('renderer')?.value)[0] ?? 'jinja|yaml';
@@ -49,7 +49,7 @@ export async function planReactions(settings: Settings): Promise<ReactionPlan> {
   for (const reference of referencesIn(settings)) {
     const files = await filesOf(reference, settings);
     if (files.length === 0) {
-      underivable.push({ reference, file: '', reason: 'there is no such file' });
+      underivable.push({ reference, file: '', reason: 'the file does not exist' });
     }
     const calls: ReactorCall[] = [];
     for (const file of files) {
@@ -66,7 +66,7 @@ export async function planReactions(settings: Settings): Promise<ReactionPlan> {
   return { rules, underivable };
 }
 
-/** Each file, or pattern of files, of the option `reactor`, once. */
+/** Returns each file, or pattern of files, of the option `reactor` once. */
 function referencesIn(settings: Settings): ReadonlySet<string> {
   const { value } = settings.get('reactor') ?? {};
   const entries = Array.isArray(value) ? value.flatMap((item) => pairsOf(item)) : [];
@@ -87,7 +87,7 @@ async function filesOf(reference: string, settings: Settings): Promise<readonly 
   return [];
 }
 
-/** One for each action and target. */
+/** Returns one rule for each action and target. */
 function rulesFor(reference: string, calls: readonly ReactorCall[]): PlannedReactionRule[] {
   const rules = new Map<string, PlannedReactionRule>();
   for (const { action, fun, within } of calls) {

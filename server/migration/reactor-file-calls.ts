@@ -1,4 +1,4 @@
-/** Calls of a reactor file, read without an event: templates in it are not rendered. */
+/** Finds the calls of a reactor file without an event. Templates in it are not rendered. */
 
 import { MasterError } from '#master';
 import { isFunctionName } from '#minion-protocol';
@@ -7,26 +7,29 @@ import { parseYaml, TemplateError } from '#template';
 
 export type ReactorReader = Awaited<ReturnType<typeof loadReactorReader>>;
 
-/** A call whose function, and whose target if it has one, stands in the file as it is. */
+/** A call whose function, and target if it has one, are literal in the file. */
 export interface ReactorCall {
   readonly action: 'publish' | 'runner' | 'wheel';
   readonly fun: string;
-  /** A compound target; of `publish` only. */
+  /** Compound target. Only for `publish`. */
   readonly within?: string;
 }
 
-/** What a file calls. */
+/** Calls of a file. */
 interface ReactorFileCalls {
   readonly calls: readonly ReactorCall[];
-  /** Of each call, or part of the file, that no rule can be derived of: which, and why. */
+  /**
+   * Description and reason of each call, or part of the file, from which no rule can be derived.
+   */
   readonly underivable: readonly string[];
 }
 
-/** Stands for what a template writes; no file has it. */
+/** Placeholder for the output of a template. Files do not contain it. */
 const templated = 'saltbridge-templated';
 
 /**
- * Reads a file. Of all branches of its templates each is read, because an event may take any.
+ * Finds the calls of a file. Reads all branches of its templates, because an event may take any of
+ * them.
  * @param renderer - `renderer` of the master
  * @param nodegroups - of the master, by name
  */
@@ -42,7 +45,7 @@ export function callsIn(
     const { isTemplate } = reader.pipeOf(text, renderer);
     const plain = isTemplate ? withoutTemplates(text) : text;
     if (isTemplate && /\{%-?\s*(?:include|extends|import|from|call)\b/.test(text)) {
-      underivable.push('it has parts of other files, or macros; what they call is not looked at');
+      underivable.push('it contains parts of other files, or macros, whose calls are not examined');
     }
     for (const block of blocksOf(plain)) readBlock(block, nodegroups, reader, calls, underivable);
   } catch (error) {
@@ -57,12 +60,14 @@ const statement = String.raw`\{%(?:(?!%\})[\s\S])*%\}`;
 const statementLines = new RegExp(String.raw`^[ \t]*(?:${statement}[ \t]*)+$`, 'gm');
 const written = new RegExp(String.raw`${statement}|\{\{(?:(?!\}\})[\s\S])*\}\}`, 'g');
 
-/** Statements on lines of their own go; all else that a template writes is marked. */
+/**
+ * Removes statements on their own lines, and replaces the other template output by the placeholder.
+ */
 function withoutTemplates(text: string): string {
   return text.replace(comments, '').replace(statementLines, '').replace(written, templated);
 }
 
-/** Each key of the first level with what stands below it: branches may have the same one. */
+/** Returns each top-level key with the text below it. Branches may repeat a key. */
 function blocksOf(text: string): string[] {
   const blocks: string[][] = [[]];
   for (const line of text.split('\n')) {
@@ -91,37 +96,40 @@ function readBlock(
     }
   } catch (error) {
     if (!(error instanceof FormError || error instanceof TemplateError)) throw error;
-    underivable.push(`${name} cannot be read without an event`);
+    underivable.push(`${name} cannot be determined without an event`);
   }
 }
 
-/** Whether branches of a template name several targets of one call. */
+/** Whether branches of a template give one call several targets. */
 function isChosen(block: string): boolean {
   const targets = block.match(/^\s*(?:-\s+)?tgt\s*:/gm) ?? [];
   const functions = block.match(/^\s+(?:local|cmd)(?:\.[\w.]+)?\s*:/gm) ?? [];
   return targets.length > Math.max(1, functions.length);
 }
 
-/** @returns why no rule can be derived, where none can */
+/**
+ * Reads a call.
+ * @returns the reason if no rule can be derived from it
+ */
 function callOf(
   chunk: Chunk,
   isChosenTarget: boolean,
   nodegroups: ReadonlyMap<string, string>,
 ): ReactorCall | string {
   const [state, fun] = [chunk.get('state'), chunk.get('fun')];
-  if (typeof fun !== 'string' || typeof state !== 'string') return 'names no function';
+  if (typeof fun !== 'string' || typeof state !== 'string') return 'has no function';
   if (fun.includes(templated) || state.includes(templated)) {
     return 'takes its function from a template';
   }
-  if (!isFunctionName(fun)) return 'names no function';
+  if (!isFunctionName(fun)) return 'has no function';
   if (state === 'runner' || state === 'wheel') return { action: state, fun };
-  if (state !== 'local' && state !== 'cmd') return `is for ${state}, which is not served`;
+  if (state !== 'local' && state !== 'cmd') return `calls ${state}, which is not supported`;
   if (isChosenTarget) return 'has a target that a template chooses';
   const target = targetOf(chunk, nodegroups);
   return 'problem' in target ? target.problem : { action: 'publish', fun, ...target };
 }
 
-/** As a compound target, or why there is none. */
+/** Returns the target as a compound target, or the reason why that is impossible. */
 function targetOf(
   chunk: Chunk,
   nodegroups: ReadonlyMap<string, string>,
@@ -135,10 +143,10 @@ function targetOf(
   const kind = Array.isArray(given) ? 'list' : type.toLowerCase();
   const within = kind.startsWith('node') ? `N@${tgt}` : compoundOf(tgt, kind);
   if (within === undefined) {
-    return { problem: `has a target of the type ${type}, which no rule can name` };
+    return { problem: `has a target of the type ${type}, which rules do not support` };
   }
   if (usesGrains(within, nodegroups)) {
-    return { problem: 'has a target by grains, which give no right' };
+    return { problem: 'has a target by grains, which grant no right' };
   }
   return { within };
 }
@@ -152,7 +160,7 @@ const letters: Readonly<Record<string, string>> = {
 
 function compoundOf(tgt: string, kind: string): string | undefined {
   if (kind === 'compound') return tgt;
-  // A compound target is read word by word.
+  // Words of a compound target are separated by spaces and parentheses.
   if (/[\s()]/.test(tgt) || /^.@/.test(tgt)) return undefined;
   if (kind === 'glob') return tgt;
   if (kind === 'grain' || kind === 'grain_pcre') return `G@${tgt}`;
@@ -160,7 +168,7 @@ function compoundOf(tgt: string, kind: string): string | undefined {
   return letter === undefined ? undefined : `${letter}@${tgt}`;
 }
 
-/** Grains are the minion's own word. */
+/** Whether a target depends on grains, which minions can set themselves. */
 function usesGrains(
   target: string,
   nodegroups: ReadonlyMap<string, string>,

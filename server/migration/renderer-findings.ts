@@ -1,4 +1,4 @@
-/** Renderers that the files of a tree name in their first line. */
+/** Renderers that files of a tree name in their first line. */
 
 import type { MigrationFinding } from './finding.ts';
 import { type Root, readStart, unreadableFinding, walkFiles } from './site-files.ts';
@@ -6,7 +6,7 @@ import { type Root, readStart, unreadableFinding, walkFiles } from './site-files
 const firstLineBytes = 512;
 const namedFiles = 5;
 
-/** How pillar may be written. */
+/** Renderer pipelines that are supported for pillar. */
 const servedPipelines: ReadonlySet<string> = new Set([
   'jinja|yaml',
   'jinja|json',
@@ -16,10 +16,10 @@ const servedPipelines: ReadonlySet<string> = new Set([
   'json_jinja',
 ]);
 
-/** Who renders the files of a tree. */
+/** Renderer of the files of a tree: minions or the master. */
 export type RenderedBy = 'minions' | 'master';
 
-/** One finding for each pipeline such as `yaml|gpg`, and for what could not be read. */
+/** Returns a finding for each pipeline such as `yaml|gpg`, and for unreadable files. */
 export async function rendererFindings(root: Root, by: RenderedBy): Promise<MigrationFinding[]> {
   const { files, unreadable, isCut } = await walkFiles(root.directory);
   const unread = [...unreadable];
@@ -41,10 +41,10 @@ export async function rendererFindings(root: Root, by: RenderedBy): Promise<Migr
   ];
 }
 
-/** `#!jinja|yaml|gpg`: the renderers in order; options behind `?` and blanks are left out. */
+/** Returns the renderers of `#!jinja|yaml|gpg` in order, without options after `?` and spaces. */
 function pipelineOf(text: string): string | undefined {
   const [, line = ''] = /^#!([^\r\n]*)/.exec(text) ?? [];
-  // A script's own line names a program by its path.
+  // The first line of a script names a program by its path.
   if (line === '' || line.trimStart().startsWith('/')) return undefined;
   const names = line.split('|').map((part) => /^\s*([\w.]+)/.exec(part)?.[1] ?? '');
   return names.every((name) => name !== '') ? names.join('|') : undefined;
@@ -57,8 +57,8 @@ function cutFinding(file: string): MigrationFinding {
     name: 'large tree',
     file,
     line: 0,
-    meaning: 'The tree has more files, or is deeper, than the check looks at.',
-    remedy: 'Check its parts by themselves.',
+    meaning: 'The tree has more files, or more levels, than the check reads.',
+    remedy: 'Check its parts separately.',
   };
 }
 
@@ -70,7 +70,7 @@ function finding(pipeline: string, files: readonly string[], by: RenderedBy): Mi
     return {
       ...place,
       outcome: 'honoured',
-      meaning: `The master renders pillar so${others}.`,
+      meaning: `The master renders pillar with this pipeline${others}.`,
       remedy: '',
     };
   }
@@ -84,10 +84,10 @@ function finding(pipeline: string, files: readonly string[], by: RenderedBy): Mi
     : {
         ...place,
         outcome: 'refused',
-        meaning: `Pillar is rendered by Jinja, YAML and JSON only${others}.`,
+        meaning: `Pillar can only be rendered by Jinja, YAML and JSON${others}.`,
         remedy: pipeline.split('|').includes('gpg')
-          ? 'Provide the pillar by a program, and let that decrypt what gpg had encrypted.'
-          : 'Write it as jinja|yaml, or provide the pillar by a program.',
+          ? 'Provide the pillar with a program that decrypts the gpg data.'
+          : 'Rewrite it as jinja|yaml, or provide the pillar with a program.',
       };
 }
 

@@ -1,4 +1,4 @@
-/** Directories that hold the files of a site, and what is in them. */
+/** Directories with the files of a site, and their content. */
 
 import type { Dirent } from 'node:fs';
 import { open, readdir, realpath, stat } from 'node:fs/promises';
@@ -7,22 +7,25 @@ import { pairsOf, type Settings, textsOf } from '#config';
 import { isMissing } from '#runtime';
 import type { MigrationFinding } from './finding.ts';
 
-/** Maximum size of a formula or template that is read. */
+/** Maximum size of a formula or template that is read, in bytes. */
 export const maxFormulaBytes = 262_144;
 
-/** How much of a tree is looked at. */
+/** Maximum number of files of a tree to read. */
 const maxFiles = 50_000;
 const maxDepth = 32;
 
 interface Walk {
   readonly files: readonly string[];
-  /** Directories that are there and could not be read. */
+  /** Directories that exist but cannot be read. */
   readonly unreadable: readonly string[];
-  /** Whether there was more than is looked at. */
+  /** Whether the tree contains more files than were read. */
   readonly isCut: boolean;
 }
 
-/** The files below a directory, sorted; links are followed, each directory once. */
+/**
+ * Returns the files below a directory, sorted. Follows symbolic links, but reads each directory
+ * once.
+ */
 export async function walkFiles(directory: string): Promise<Walk> {
   const files: string[] = [];
   const unreadable: string[] = [];
@@ -45,7 +48,7 @@ export async function walkFiles(directory: string): Promise<Walk> {
   return { files, unreadable, isCut };
 }
 
-/** The first bytes of a file as text; `undefined` if it cannot be read. */
+/** Returns the first bytes of a file as text, or `undefined` if it cannot be read. */
 export async function readStart(file: string, bytes: number): Promise<string | undefined> {
   try {
     const handle = await open(file);
@@ -70,7 +73,10 @@ async function list(folder: string, seen: Set<string>): Promise<Dirent[]> {
     .sort((left, right) => (left.name < right.name ? -1 : 1));
 }
 
-/** A link is what it leads to; one that leads nowhere, a pipe or a device is nothing. */
+/**
+ * Returns the kind of an entry. Symbolic links are resolved. Broken links, pipes and devices count
+ * as nothing.
+ */
 async function kindOf(entry: Dirent, file: string): Promise<'file' | 'directory' | 'nothing'> {
   const target = entry.isSymbolicLink() ? await stat(file).catch(() => undefined) : entry;
   if (target?.isDirectory()) return 'directory';
@@ -81,19 +87,22 @@ async function kindOf(entry: Dirent, file: string): Promise<'file' | 'directory'
 export interface Root {
   readonly directory: string;
   readonly saltenv: string;
-  /** Where it is named; the main file's name and 0 for Salt's default. */
+  /** Place that names it. For Salt's default, the main file and line 0. */
   readonly file: string;
   readonly line: number;
 }
 
-/** [salt/config/__init__.py DEFAULT_MASTER_OPTS of 3007.0] */
+/** Salt's defaults [salt/config/__init__.py DEFAULT_MASTER_OPTS of 3007.0]. */
 const defaults = {
   file_roots: '/srv/salt',
   pillar_roots: '/srv/pillar',
   thorium_roots: '/srv/thorium',
 } as const;
 
-/** The directories that an option names, or Salt's default. Special ones (`__env__`) are left out. */
+/**
+ * Returns the directories that an option names, or Salt's default. Omits special environments
+ * (`__env__`).
+ */
 export function rootsOf(settings: Settings, option: keyof typeof defaults): Root[] {
   const setting = settings.get(option);
   const { file, line } = setting?.origin ?? { file: '', line: 0 };
@@ -107,7 +116,7 @@ export function rootsOf(settings: Settings, option: keyof typeof defaults): Root
   );
 }
 
-/** The finding about something that could not be read. */
+/** Returns the finding for an unreadable file. */
 export function unreadableFinding(file: string): MigrationFinding {
   return {
     outcome: 'refused',
@@ -115,7 +124,7 @@ export function unreadableFinding(file: string): MigrationFinding {
     name: 'unreadable',
     file,
     line: 0,
-    meaning: 'It could not be read, so nothing is known of what it uses.',
-    remedy: 'Run the check as a user who may read it.',
+    meaning: 'It could not be read, so its content is unknown.',
+    remedy: 'Run the check as a user who can read it.',
   };
 }

@@ -1,4 +1,4 @@
-/** Functions that templates of the master call under Salt and that this master does not serve. */
+/** Functions that templates of the master call under Salt and that this master does not support. */
 
 import type { Settings } from '#config';
 import { loadTemplateFunctionNames } from '#salt';
@@ -13,10 +13,10 @@ interface TemplateFile {
 
 const comment = /\{#(?:(?!#\})[\s\S])*#\}/g;
 const expression = /\{[{%](?:(?![%}]\})[\s\S])*[%}]\}/g;
-/** `salt['module.function']`, and `salt.module.function(` as an attribute. */
+/** Matches `salt['module.function']`, and `salt.module.function(` as an attribute. */
 const call = /\bsalt\s*(?:\[\s*(['"])(\w+\.\w+)\1\s*\]|\.\s*(\w+\.\w+)\s*\()/g;
 
-/** A state that only orchestrations have. */
+/** Matches a state that only orchestrations contain. */
 const orchestrationState =
   /^\s*(?:-\s+)?salt\.(?:state|function|runner|wheel|wait_for_event|parallel_runners)\b/m;
 
@@ -25,7 +25,7 @@ function isOrchestration(text: string): boolean {
   return orchestrationState.test(text);
 }
 
-/** Returns a finding for each function that is called and not served, with its first place. */
+/** Returns a finding for each function that is called but not supported, with its first place. */
 export async function templateCallFindings(settings: Settings): Promise<MigrationFinding[]> {
   const served = new Set(await loadTemplateFunctionNames());
   const places = new Map<string, { readonly file: string; readonly line: number }[]>();
@@ -47,7 +47,7 @@ export async function templateCallFindings(settings: Settings): Promise<Migratio
       line,
       meaning: `Templates that the master renders cannot call it.${more}${rest}${more && '.'}`,
       remedy:
-        'Use a function that docs/compatibility.md lists, or let a program provide the value as pillar.',
+        'Use a function from docs/compatibility.md, or let a program provide the value as pillar.',
     };
   });
 }
@@ -55,7 +55,7 @@ export async function templateCallFindings(settings: Settings): Promise<Migratio
 const maxNamed = 5;
 
 function callsIn(text: string): { readonly fun: string; readonly line: number }[] {
-  // Line breaks stay, so that the numbers of lines do.
+  // Line breaks are preserved, so that line numbers remain correct.
   const code = text.replace(comment, (it) => it.replace(/[^\n]/g, ' '));
   return [...code.matchAll(expression)].flatMap(({ 0: part, index }) =>
     [...part.matchAll(call)].map(({ 2: key, 3: attribute, index: place }) => ({
@@ -65,7 +65,10 @@ function callsIn(text: string): { readonly fun: string; readonly line: number }[
   );
 }
 
-/** Files whose templates may have calls: those of pillar, and orchestrations below `file_roots`. */
+/**
+ * Returns the files whose templates may contain calls: those of pillar, and orchestrations below
+ * `file_roots`.
+ */
 async function masterTemplates(settings: Settings): Promise<TemplateFile[]> {
   const found: TemplateFile[] = [];
   for (const option of ['pillar_roots', 'file_roots'] as const) {
@@ -80,5 +83,5 @@ async function masterTemplates(settings: Settings): Promise<TemplateFile[]> {
   return found;
 }
 
-/** Files that Jinja renders, or that templates import. */
+/** Names of files that Jinja renders, or that templates import. */
 const templateName = /\.(?:sls|jinja2?|j2|ya?ml|json)$/;

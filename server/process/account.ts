@@ -1,4 +1,4 @@
-/** Accounts of this machine, and how a process that root started becomes another one's. */
+/** Accounts of this machine, and the change of a root process to one of them. */
 
 import { accessSync, chownSync, constants } from 'node:fs';
 import { userInfo } from 'node:os';
@@ -6,24 +6,24 @@ import type { MasterConfig } from '#config';
 import { codeOf, makeDirectorySync } from '#runtime';
 import { ProcessError } from './errors.ts';
 
-/** An account that the process shall run as. */
+/** Account that the process should run as. */
 export interface Account {
   readonly name: string;
   readonly uid: number;
   readonly gid: number;
 }
 
-/** What the process can do about Salt's `user`. */
+/** Possible change of the process to Salt's `user`. */
 export type UserChange =
-  /** It is that user already, or none is asked for. */
+  /** No change: the process already has this user, or no user is set. */
   | { readonly kind: 'none' }
   | { readonly kind: 'become'; readonly account: Account }
-  /** It is another user, and only root may change. */
+  /** Impossible: only root may change to another user. */
   | { readonly kind: 'impossible' };
 
 /**
- * Finds out what `user` asks for.
- * @throws ProcessError ERR_USER when there is no such account
+ * Determines the change that `user` requires.
+ * @throws ProcessError ERR_USER if the account does not exist
  */
 export function planUserChange(user: string | null): UserChange {
   const current = userInfo();
@@ -32,13 +32,16 @@ export function planUserChange(user: string | null): UserChange {
   return { kind: 'become', account: findAccount(user) };
 }
 
-/** Root only: Node can ask who the effective user is, but not who an account is. */
+/**
+ * Returns an account. Only root can call it: Node.js reports the ids of the effective user, but not
+ * those of an account.
+ */
 function findAccount(name: string): Account {
   try {
     process.seteuid?.(name);
   } catch (cause) {
     if (codeOf(cause) === 'ERR_UNKNOWN_CREDENTIAL') {
-      throw new ProcessError('ERR_USER', `user: there is no account ${name}`, { cause });
+      throw new ProcessError('ERR_USER', `user: account ${name} does not exist`, { cause });
     }
     throw cause;
   }
@@ -47,9 +50,9 @@ function findAccount(name: string): Account {
   return { name, uid, gid };
 }
 
-/** Gives up root for good: the account's groups, its group, then the account itself. */
+/** Gives up root permanently: sets the account's groups, its group, then the account itself. */
 export function becomeAccount({ name, uid, gid }: Account): void {
-  // Node's types leave it out.
+  // Node's types lack this method.
   const self: NodeJS.Process & { initgroups?(user: string, group: number): void } = process;
   self.initgroups?.(name, gid);
   process.setgid?.(gid);
@@ -58,7 +61,7 @@ export function becomeAccount({ name, uid, gid }: Account): void {
 
 type DirectoryOptions = Pick<MasterConfig, 'pkiDir' | 'cachedir' | 'sockDir' | 'stateDir'>;
 
-/** Makes a folder, and those above it, for an account. What is there stays as it is. */
+/** Creates a directory, and its parents, for an account. Existing directories remain unchanged. */
 export function createOwnedDirectory(
   folder: string,
   mode: number,
@@ -69,14 +72,14 @@ export function createOwnedDirectory(
   }
 }
 
-/** Makes the master's own folders that are missing. */
+/** Creates the missing directories of the master. */
 export function createMasterDirectories(config: DirectoryOptions, owner: Account): void {
   for (const [, folder] of masterDirectories(config)) createOwnedDirectory(folder, 0o700, owner);
 }
 
 /**
- * Looks whether this process, having become the account, may use the folders.
- * @throws ProcessError ERR_USER, with what to do
+ * Checks that this process, after changing to the account, may use the directories.
+ * @throws ProcessError ERR_USER with a remedy
  */
 export function checkMasterDirectories(config: DirectoryOptions, { name }: Account): void {
   for (const [option, folder] of masterDirectories(config)) {

@@ -1,16 +1,17 @@
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 
-/** How much the heap of a master may grow before it is collected. */
+/** Growth of a master's heap between collections, in bytes. */
 const growthBytes = 20 * 1024 * 1024;
 const minPercent = 20;
 const maxPercent = 100;
 const checkEveryMs = 5000;
 
 /**
- * Lets the heap grow by 20 MB before it is collected, or by a fifth where that is more, while V8
- * would let it double: after a burst of returns a master keeps some 130 MB less for 15,000 minions.
- * A fifth of a small heap is soon full; then collecting it takes a third of the time that returns
- * take (docs/BENCHMARKS.md). Only for a process that is a master; a library leaves V8 to its program.
+ * Limits the growth of the heap between collections to 20 MB, or to a fifth if that is more. By
+ * default, V8 would let it double. After a burst of returns, a master with 15,000 minions then uses
+ * about 130 MB less. A fifth of a small heap fills quickly, and collecting it would take a third of
+ * the time that returns take (docs/BENCHMARKS.md). Only for master processes: a library leaves V8
+ * to its program.
  */
 export function limitHeapGrowth(): void {
   adjustHeapGrowth();

@@ -1,4 +1,4 @@
-/** The configuration of a process that is a master, after everything in it was looked at. */
+/** The fully validated configuration of a master process. */
 
 import { ConfigError, type ConfigWarning, type LoadedTenants } from '#config';
 import { checkServerConfig } from '../index.ts';
@@ -6,11 +6,14 @@ import { checkServerConfig } from '../index.ts';
 /** A configuration without mistakes. */
 interface ServedConfig {
   readonly loaded: LoadedTenants;
-  /** Of directories that options name, beside the warnings of the options themselves. */
+  /** Warnings about directories that options name, in addition to those about the options. */
   readonly directoryWarnings: readonly ConfigWarning[];
 }
 
-/** @throws ConfigError with all mistakes: of the master, its tenants, the bridge and the HTTP API */
+/**
+ * Loads a configuration.
+ * @throws ConfigError with all mistakes: of the master, its tenants, the bridge and the HTTP API
+ */
 export async function loadServedConfig(directory: string): Promise<ServedConfig> {
   const { problems, warnings, loaded } = await checkServerConfig(directory);
   if (loaded === undefined) throw ConfigError.of(problems);

@@ -10,7 +10,7 @@ import { type Account, createOwnedDirectory } from './account.ts';
 const require = createRequire(import.meta.url);
 
 /**
- * Opens a log file to append to; what has to be made, folder and file, belongs to `owner`.
+ * Opens a log file for appending. New directories and files belong to `owner`.
  * @returns the file's descriptor
  */
 export function openLogFile(file: string, owner: Account | undefined): number {
@@ -21,12 +21,15 @@ export function openLogFile(file: string, owner: Account | undefined): number {
   return descriptor;
 }
 
-/** A log file that can be moved away while it is written to. */
+/** A log file that can be moved away while it is written. */
 export class LogFile {
   readonly #file: string;
   #descriptor: number;
 
-  /** @throws the system's error when the file cannot be opened */
+  /**
+   * Opens the file.
+   * @throws the system's error if the file cannot be opened
+   */
   constructor(file: string, owner?: Account) {
     this.#file = file;
     this.#descriptor = openLogFile(file, owner);
@@ -36,11 +39,14 @@ export class LogFile {
     try {
       writeSync(this.#descriptor, line);
     } catch {
-      // A full disk costs lines of the log, not the master.
+      // If the disk is full, only log lines are lost.
     }
   }
 
-  /** Goes on in a file of the same name. @throws the system's error; the old one stays in use */
+  /**
+   * Continues with a new file of the same name.
+   * @throws the system's error; the old file remains in use
+   */
   reopen(): void {
     const next = openLogFile(this.#file, undefined);
     closeSync(this.#descriptor);
@@ -52,45 +58,48 @@ export class LogFile {
   }
 }
 
-/** A stream for the log that may be a terminal. */
+/** Stream for the log that may be a terminal. */
 export type LogStream = Writable & { readonly isTTY?: boolean };
 
-/** The root logger of a process: one JSON object a line, or lines for people on a terminal. */
+/**
+ * Returns the root logger of a process, which writes one JSON object per line, or readable lines on
+ * a terminal.
+ */
 export function createLogger(level: LogLevel, stderr: LogStream): Logger {
   return createRootLogger(level, logDestination(stderr));
 }
 
-/** Where a master's lines go. */
+/** Destinations of a master's log lines. */
 export interface MasterLogOptions {
-  /** `undefined`: to the log file alone. */
+  /** Console, or `undefined` to write only to the log file. */
   readonly stderr: LogStream | undefined;
-  /** `-l`, which goes before `log_level`. */
+  /** Level of `-l`, which overrides `log_level`. */
   readonly level: LogLevel | undefined;
-  /** Whom a new log file belongs to. */
+  /** Owner of new log files. */
   readonly owner: Account | undefined;
 }
 
 type LogOptions = Pick<MasterConfig, 'logFile' | 'logLevel' | 'logLevelLogfile'>;
 
-/** A master's log: the console, and `log_file`. */
+/** A master's log: the console and `log_file`. */
 export interface MasterLog {
   readonly logger: Logger;
-  /** Takes the levels of another configuration. */
+  /** Applies the levels of another configuration. */
   setLevels(config: LogOptions): void;
-  /** Goes on in a new `log_file`. */
+  /** Continues with a new `log_file`. */
   reopen(): void;
   close(): void;
 }
 
-/** A stream, and the level that a configuration gives it. */
+/** A stream with the level that a configuration gives it. */
 interface Sink {
   readonly stream: DestinationStream;
   levelIn(config: LogOptions): LogLevel;
 }
 
 /**
- * Opens the log of a master. A file that cannot be opened is told on the console.
- * @throws the system's error for such a file where there is no console
+ * Opens the log of a master. If a file cannot be opened, this is logged on the console.
+ * @throws the system's error for such a file if there is no console
  */
 export function openMasterLog(config: LogOptions, options: MasterLogOptions): MasterLog {
   const { stderr, level, owner } = options;
@@ -133,7 +142,7 @@ function tryToOpenLogFile(
   name: string,
   owner: Account | undefined,
 ): { readonly file?: LogFile; readonly problem?: unknown } {
-  // An address (`file:///dev/log`) is named among the warnings of the configuration.
+  // The configuration warns about an address (`file:///dev/log`).
   if (!path.isAbsolute(name)) return {};
   try {
     return { file: new LogFile(name, owner) };
@@ -142,14 +151,14 @@ function tryToOpenLogFile(
   }
 }
 
-/** JSON, or lines for people on a terminal. */
+/** Returns the destination of JSON lines, or of readable lines on a terminal. */
 function logDestination(stderr: LogStream): DestinationStream {
   if (stderr.isTTY !== true) return stderr;
   try {
     const pretty: typeof import('pino-pretty') = require('pino-pretty');
     return pretty({ destination: stderr, sync: true });
   } catch {
-    // An optional package: lines of JSON say the same.
+    // The package is optional. JSON lines contain the same information.
     return stderr;
   }
 }

@@ -1,4 +1,4 @@
-/** A process that is a master: its log, its account, its pidfile, its signals. */
+/** A master process: its log, account, pid file and signals. */
 
 import {
   closeSync,
@@ -32,14 +32,17 @@ import { createServiceNotifier, ServiceReporter } from './service-manager.ts';
 import { onSignal, terminationSignal } from './signals.ts';
 
 /**
- * A file that is opened while the process may, and written once the master runs: a master that
- * cannot start beside another one leaves that one's pid alone.
+ * A pid file that is opened before the process changes its user, and written once the master is
+ * running. A master that cannot start beside another one leaves the other's pid unchanged.
  */
 class PidFile {
   readonly #file: string;
   readonly #descriptor: number;
 
-  /** @throws the system's error when the file cannot be opened */
+  /**
+   * Opens the file.
+   * @throws the system's error if the file cannot be opened
+   */
   constructor(file: string, owner: Account | undefined) {
     createOwnedDirectory(path.dirname(file), 0o755, owner);
     this.#file = file;
@@ -47,33 +50,33 @@ class PidFile {
     if (owner !== undefined) fchownSync(this.#descriptor, owner.uid, owner.gid);
   }
 
-  /** Puts this process in. */
+  /** Writes the id of this process. */
   write(): void {
     ftruncateSync(this.#descriptor);
     writeSync(this.#descriptor, String(process.pid), 0);
   }
 
-  /** Takes the file away, unless it is another process's. */
+  /** Removes the file, unless it belongs to another process. */
   close(): void {
     closeSync(this.#descriptor);
     try {
       const text = readFileSync(this.#file, 'utf8');
       if (text === '' || text === String(process.pid)) rmSync(this.#file);
     } catch {
-      // It is gone, or lies in a folder of root's; the next start writes it anew.
+      // The file is gone, or in a directory of root's. The next start overwrites it.
     }
   }
 }
 
-/** What a start may take to end after a signal. */
+/** Time after which a start that a signal aborted is ended, in milliseconds. */
 const abortedStartTimeoutMs = 3000;
 
 /**
  * Runs a master, or those of its tenants, until a signal ends it.
- * @param level - goes before `log_level`
- * @param stderr - the console; `undefined`: the log file alone
- * @throws ConfigError, ProcessError, StoreError ERR_STORE_FENCED, and what a
- * master's start throws
+ * @param level - overrides `log_level`
+ * @param stderr - the console; `undefined`: only the log file
+ * @throws ConfigError, ProcessError, StoreError ERR_STORE_FENCED, and the errors of a master's
+ *   start
  */
 export async function runMaster(
   configDirectory: string,
@@ -95,7 +98,7 @@ export async function runMaster(
     log.reopen();
     masters.reopenLogs();
   });
-  // The end of a terminal ends what runs on it.
+  // A closed terminal must end the programs that run on it.
   if (stderr?.isTTY !== true) {
     onSignal('SIGHUP', () =>
       service.reload(() => reloadProcess(configDirectory, loaded, masters, log)),
@@ -104,7 +107,8 @@ export async function runMaster(
   const pidFile = openPidFile(config, account, logger);
   try {
     switchToAccount(config, masters, change, logger);
-    // Not before: until here a disk that does not answer would hold up who listens for the signal.
+    // Registered only now: until here, a disk that does not respond could block a process that
+    // handles the signal.
     const terminated = terminationSignal();
     const started = masters.start();
     const early = await Promise.race([started, terminated]);
@@ -113,7 +117,7 @@ export async function runMaster(
       await service.ready(await masters.describe());
     } else {
       forceExitAfterTimeout(early, logger);
-      started.catch((error: unknown) => logger.info({ err: error }, 'start was given up'));
+      started.catch((error: unknown) => logger.info({ err: error }, 'start was aborted'));
     }
     const signal = await Promise.race([terminated, masters.replaced()]);
     if (signal instanceof Error) throw signal;
@@ -127,12 +131,13 @@ export async function runMaster(
 }
 
 /**
- * A start may wait for something that never ends, such as a file system that does not answer: then
- * nothing can be closed, and the signal ends the process as if nobody had listened for it.
+ * Ends the process after a time limit. A start may wait for something that never ends, such as a
+ * file system that does not respond. Then nothing can be closed, and the signal ends the process as
+ * it does without a handler.
  */
 function forceExitAfterTimeout(signal: NodeJS.Signals, logger: Logger): void {
   setTimeout(() => {
-    logger.error({ signal }, 'the start could not be given up in time');
+    logger.error({ signal }, 'the start could not be aborted in time');
     process.removeAllListeners(signal);
     process.kill(process.pid, signal);
   }, abortedStartTimeoutMs).unref();
@@ -146,15 +151,16 @@ function openPidFile(
   try {
     return new PidFile(pidfile, owner);
   } catch (error) {
-    // Under a service manager or in a container nobody asked for the file, and /run is root's.
+    // Under a service manager or in a container the default file is not needed, and /run belongs to
+    // root.
     if (pidfile === resolveMasterConfig({}).pidfile) {
-      logger.info({ file: pidfile, err: error }, 'there is no pidfile');
+      logger.info({ file: pidfile, err: error }, 'no pidfile');
     } else logger.warn({ file: pidfile, err: error }, 'pidfile could not be written');
     return undefined;
   }
 }
 
-/** Before the first byte from the network is read. */
+/** Changes to the account. Runs before the first byte from the network is read. */
 function switchToAccount(
   config: MasterConfig,
   masters: ServedMasters,
@@ -166,9 +172,9 @@ function switchToAccount(
     becomeAccount(change.account);
     masters.forEachConfig(checkMasterDirectories, change.account);
   } else if (change.kind === 'impossible') {
-    logger.warn({ user: config.user }, 'only root can become the user of the configuration');
+    logger.warn({ user: config.user }, 'only root can change to the user of the configuration');
   }
   if (process.getuid?.() === 0) {
-    logger.warn('the master runs as root; set user to an account of its own');
+    logger.warn('the master is running as root; set user to its own account');
   }
 }

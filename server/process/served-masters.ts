@@ -1,4 +1,7 @@
-/** The masters of one process: all start or none, and each is reloaded and closed by itself. */
+/**
+ * The masters of one process. Either all of them start or none. Each is reloaded and closed
+ * separately.
+ */
 
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
@@ -9,7 +12,10 @@ import type { Account } from './account.ts';
 import { ProcessError } from './errors.ts';
 import { type MasterLog, type MasterLogOptions, openMasterLog } from './log.ts';
 
-/** Reads the files again; warnings are logged. @throws ConfigError */
+/**
+ * Reads the files again and logs warnings.
+ * @throws ConfigError
+ */
 async function rereadConfig(
   configDirectory: string,
   { logger }: Pick<MasterLog, 'logger'>,
@@ -20,8 +26,8 @@ async function rereadConfig(
 }
 
 /**
- * Reads the configuration again, and lets the master take over what it can. With a mistake in it
- * nothing changes. What happened is logged; it never throws.
+ * Reads the configuration again and applies the reloadable options. After a mistake nothing
+ * changes. Logs the result and never throws.
  */
 async function reloadMaster(server: MasterServer, log: MasterLog): Promise<void> {
   const { logger } = log;
@@ -29,18 +35,19 @@ async function reloadMaster(server: MasterServer, log: MasterLog): Promise<void>
     const { applied, needRestart, certificates } = await server.reload();
     log.setLevels(server.master.config);
     logger.info({ applied, certificates }, 'configuration reloaded');
-    if (needRestart.length > 0) logger.warn({ needRestart }, 'options wait for a restart');
+    if (needRestart.length > 0)
+      logger.warn({ needRestart }, 'some options take effect after a restart');
   } catch (error) {
     logger.error(
       describeReloadError(error),
-      'configuration not reloaded; the one before stays in force',
+      'configuration not reloaded; the previous one remains in force',
     );
   }
 }
 
 /**
- * Reloads the masters of a process: each its own files, and with tenants what the process itself
- * can take over, which is how much it logs. It never throws.
+ * Reloads the masters of a process, each from its own files. With tenants, it also applies the
+ * process's reloadable options, which are the log levels. Never throws.
  */
 export async function reloadProcess(
   configDirectory: string,
@@ -54,12 +61,12 @@ export async function reloadProcess(
     const { config } = await loadMasterConfig(configDirectory);
     log.setLevels(config);
     if (!isDeepStrictEqual(config.tenants, started.config.tenants)) {
-      log.logger.warn({ needRestart: ['tenants'] }, 'options wait for a restart');
+      log.logger.warn({ needRestart: ['tenants'] }, 'some options take effect after a restart');
     }
   } catch (error) {
     log.logger.error(
       describeReloadError(error),
-      'configuration not reloaded; the one before stays in force',
+      'configuration not reloaded; the previous one remains in force',
     );
   }
 }
@@ -70,9 +77,9 @@ function describeReloadError(error: unknown): object {
   return { code, file, line, option, reason };
 }
 
-/** One of them. */
+/** One of several masters. */
 interface ServedMaster {
-  /** `undefined` where it is the only one. */
+  /** Name of the tenant, or `undefined` if the master is the only one. */
   readonly tenant: string | undefined;
   readonly config: MasterConfig;
   readonly log: MasterLog;
@@ -90,7 +97,10 @@ export class ServedMasters {
     this.#masters = masters;
   }
 
-  /** @param log - the process's, and that of a master without tenants */
+  /**
+   * Creates the masters.
+   * @param log - log of the process, and of a master without tenants
+   */
   static async create(
     directory: string,
     { config, warnings, tenants }: LoadedTenants,
@@ -110,15 +120,15 @@ export class ServedMasters {
     return new ServedMasters(masters);
   }
 
-  /** Does something for the files of each. */
+  /** Calls a function for the files of each master. */
   forEachConfig(act: (config: MasterConfig, account: Account) => void, account: Account): void {
     for (const { config } of this.#masters) act(config, account);
   }
 
   /**
-   * Starts them one after the other; where one fails, those before it are closed. Those that have
-   * not begun when it is closed do not start.
-   * @throws what the start of a master throws; for tenants ProcessError ERR_TENANT
+   * Starts the masters one after the other. If one fails, those before it are closed. If this
+   * object is closed, the remaining ones do not start.
+   * @throws the errors of a master's start; for tenants ProcessError ERR_TENANT
    */
   async start(): Promise<void> {
     for (const { tenant, server, log } of this.#masters) {
@@ -127,14 +137,17 @@ export class ServedMasters {
         await server.start();
       } catch (cause) {
         await this.#closeMasters().catch((error: unknown) => {
-          log.logger.error({ err: error }, 'tenants were not closed');
+          log.logger.error({ err: error }, 'tenants could not be closed');
         });
         throw tenant === undefined ? cause : toTenantError(tenant, cause, log.logger);
       }
     }
   }
 
-  /** Resolves with the reason when one of them closes itself: another process has its store. */
+  /**
+   * Resolves with the reason when one of the masters closes itself because another process has its
+   * store.
+   */
   replaced(): Promise<Error> {
     return new Promise((resolve) => {
       for (const { server } of this.#masters) {
@@ -145,7 +158,7 @@ export class ServedMasters {
     });
   }
 
-  /** Where minions are served, for people. */
+  /** Returns a description of the addresses that serve minions. */
   async describe(): Promise<string> {
     const ports = this.#masters.map(async ({ tenant, server }) => {
       const places = describePorts(await server.master.status());
@@ -154,7 +167,7 @@ export class ServedMasters {
     return `Serving minions on ports ${(await Promise.all(ports)).join('; ')}`;
   }
 
-  /** Each takes over its own files, whatever becomes of the others. */
+  /** Reloads each master from its own files, independently of the others. */
   async reload(): Promise<void> {
     for (const { server, log } of this.#masters) await reloadMaster(server, log);
   }
@@ -163,7 +176,7 @@ export class ServedMasters {
     for (const { tenant, log } of this.#masters) if (tenant !== undefined) log.reopen();
   }
 
-  /** Closes all of them, also when one fails; then throws the first failure. */
+  /** Closes all masters, even if one fails, then throws the first failure. */
   async close(): Promise<void> {
     this.#isClosing = true;
     try {
@@ -191,7 +204,10 @@ async function createServedMaster(
   return { tenant, config, log, server };
 }
 
-/** Every line says whose it is: tenants may have one log file, and have one console. */
+/**
+ * Opens the log of a tenant. Each line contains its name, because tenants share a console and may
+ * share a log file.
+ */
 function openTenantLog(tenant: string, config: MasterConfig, options: MasterLogOptions): MasterLog {
   const log = openMasterLog(config, options);
   return { ...log, logger: log.logger.child({ tenant }) };

@@ -1,6 +1,6 @@
 /**
- * Tells systemd how the service is doing [sd_notify(3)]. Its socket takes datagrams, for which
- * Node has no call: systemd's own program sends them.
+ * Reports the state of the service to systemd [sd_notify(3)]. Its socket accepts datagrams, which
+ * Node.js cannot send to Unix sockets, so systemd's own program sends them.
  */
 
 import { execFile } from 'node:child_process';
@@ -9,10 +9,15 @@ import type { Logger } from 'pino';
 
 const timeoutMs = 10_000;
 
-/** Says `READY=1`, `STOPPING=1` and the like; does nothing where no service manager listens. */
+/**
+ * Sends `READY=1`, `STOPPING=1` and similar assignments. Does nothing without a service manager.
+ */
 export type ServiceNotifier = (...assignments: readonly string[]) => Promise<void>;
 
-/** @param environment - whose `NOTIFY_SOCKET` says where the service manager listens */
+/**
+ * Creates a notifier.
+ * @param environment - its `NOTIFY_SOCKET` contains the address of the service manager
+ */
 export function createServiceNotifier(
   log: Logger,
   environment: NodeJS.ProcessEnv = process.env,
@@ -25,15 +30,15 @@ export function createServiceNotifier(
         timeout: timeoutMs,
       });
     } catch (error) {
-      // The service works all the same; a unit of Type=notify would be taken for not started.
-      log.error({ err: error }, 'service manager was not told');
+      // The service works anyway, but systemd would consider a unit of Type=notify as not started.
+      log.error({ err: error }, 'service manager could not be notified');
     }
   };
 }
 
 /**
- * Tells of the life of a service, in an order that a service manager understands: one that does not
- * serve yet, or is closing, does not reload.
+ * Reports the life cycle of a service in the order that a service manager expects. A service that
+ * is not ready yet, or is closing, does not report a reload.
  */
 export class ServiceReporter {
   readonly #notify: ServiceNotifier;
@@ -44,15 +49,18 @@ export class ServiceReporter {
     this.#notify = notify;
   }
 
-  /** @param status - for people */
+  /**
+   * Reports that the service is ready.
+   * @param status - text for people
+   */
   ready(status: string): Promise<void> {
     this.#ready = this.#notify('READY=1', `STATUS=${status}`);
     return this.#ready;
   }
 
-  /** Does `work`, and says when it begins and when it has ended. */
+  /** Runs `work`, and reports its start and end. */
   async reload(work: () => Promise<void>): Promise<void> {
-    // A manager that has just heard of it may be faster than what told it.
+    // The manager may send a request before the report of readiness has finished.
     await this.#ready;
     if (this.#ready === undefined || this.#isStopping) {
       await work();

@@ -1,5 +1,5 @@
 /**
- * Waits for SIGTERM or SIGINT. The second one ends the process at once, for a close that hangs.
+ * Waits for SIGTERM or SIGINT. A second signal ends the process immediately, in case closing hangs.
  */
 export function terminationSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
@@ -15,7 +15,8 @@ export function terminationSignal(): Promise<NodeJS.Signals> {
 }
 
 /**
- * Calls `act` at each signal of this name, one call after the other, instead of what Node does.
+ * Calls `act` for each signal of this name, one call after the other, in place of Node's default
+ * action.
  * @param act - must not throw
  */
 export function onSignal(name: NodeJS.Signals, act: () => Promise<void> | void): void {

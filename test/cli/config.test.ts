@@ -17,7 +17,7 @@ test('config check prints all mistakes and warnings at once, and ends with 78', 
     t.deepEqual(stdout.replaceAll(directory, 'DIR').trimEnd().split('\n'), [
       'error: DIR/master:1: publish_port: 99999 is over 65535, expected a whole number from 0 to 65535',
       'error: DIR/master:2: auto_accept: found a text, expected true or false',
-      "warning: DIR/master:3: worker_threads has no effect: one process does the work of all of salt-master's; there is nothing to tune",
+      'warning: DIR/master:3: worker_threads has no effect: a single process replaces the worker processes of salt-master; there is nothing to tune',
       'DIR: 2 mistakes, 1 warning in 1 file',
     ]);
   }
@@ -59,7 +59,7 @@ test('config check of a directory that is not there ends with 78', async (t) => 
   const directory = path.join(temporaryDirectory(t), 'none');
   const { code, stdout } = await runCli(['config', 'check', directory]);
   t.is(code, 78);
-  t.regex(stdout, /^error: .*none: there is no such directory/);
+  t.regex(stdout, /^error: .*none: directory not found/);
 });
 
 test('every command refuses a -c that names no directory', async (t) => {
@@ -69,7 +69,7 @@ test('every command refuses a -c that names no directory', async (t) => {
     t.is(code, 78, command.join(' '));
     t.is(
       stderr,
-      `saltbridge: ${directory}: -c names no directory, expected one with a file named master\n`,
+      `saltbridge: ${directory}: -c: directory not found; expected a directory with a file named master\n`,
     );
   }
 });
@@ -182,37 +182,37 @@ saltbridge:
   const { stdout } = await runCli(['config', 'check', directory]);
   t.notRegex(stdout, /planted/);
   t.deepEqual(errorsIn(stdout, directory), [
-    'DIR/master:3: gitfs_remotes[0]: file:///srv/states.git: file is none of saltbridge: git: protocols (https, http, ssh, git)',
-    'DIR/master:5: gitfs_remotes[1]:rot: there is no such option; did you mean root?',
+    'DIR/master:3: gitfs_remotes[0]: file:///srv/states.git: the protocol file is not permitted: saltbridge: git: protocols lists https, http, ssh, git',
+    'DIR/master:5: gitfs_remotes[1]:rot: unknown option; did you mean root?',
     'DIR/master:6: gitfs_remotes[1]:ssl_verify: found a text, expected true or false',
     'DIR/master:7: gitfs_remotes[1]:root: found nothing, expected text',
-    'DIR/master:10: gitfs_remotes[1]:https://git.example.org/formula.git[3]:saltenv[0]:dev[0]:reff: there is no such option; did you mean ref?',
+    'DIR/master:10: gitfs_remotes[1]:https://git.example.org/formula.git[3]:saltenv[0]:dev[0]:reff: unknown option; did you mean ref?',
     'DIR/master:12: gitfs_remotes[3]: found a list, expected an address, or a map of one address to its parameters',
     'DIR/master:14: reactor[0]:deploy/done[1]: found a text, expected a file: salt://…, or an absolute path',
-    'DIR/master:15: reactor[1]: found a list, expected a map of one tag to its files as a list',
+    'DIR/master:15: reactor[1]: found a list, expected a map of one tag to a list of its files',
     'DIR/master:18: ext_pillar[0]:minion_files:directory: found a text, expected an absolute path',
-    'DIR/master:18: ext_pillar[0]:minion_files:max_byts: there is no such option; did you mean max_bytes?',
-    'DIR/master:19: ext_pillar[1]:minion_http:url: its host is not among hosts',
+    'DIR/master:18: ext_pillar[0]:minion_files:max_byts: unknown option; did you mean max_bytes?',
+    'DIR/master:19: ext_pillar[1]:minion_http:url: the host is not listed under hosts',
     'DIR/master:20: ext_pillar[2]:minion_http:timeout: 0 is under 0.1, expected a number from 0.1 to 300',
     'DIR/master:20: ext_pillar[2]:minion_http: url must be set',
     'DIR/master:20: ext_pillar[2]:minion_http: hosts must be set',
-    'DIR/master:23: ext_pillar[3]:git[0]:enw: there is no such option; did you mean env?',
-    'DIR/master:25: ext_pillar[4]:git[0]: ext::sh: ext is none of saltbridge: git: protocols (https, http, ssh, git)',
-    'DIR/master:26: ext_pillar[4]:git[1]: file:///srv/p.git: file is none of saltbridge: git: protocols (https, http, ssh, git)',
+    'DIR/master:23: ext_pillar[3]:git[0]:enw: unknown option; did you mean env?',
+    'DIR/master:25: ext_pillar[4]:git[0]: ext::sh: the protocol ext is not permitted: saltbridge: git: protocols lists https, http, ssh, git',
+    'DIR/master:26: ext_pillar[4]:git[1]: file:///srv/p.git: the protocol file is not permitted: saltbridge: git: protocols lists https, http, ssh, git',
     'DIR/master:31: saltbridge:event_export[0]: expected one of webhook, file and nats',
-    'DIR/master:32: saltbridge:event_export[0]:webhok: there is no such option; did you mean webhook?',
+    'DIR/master:32: saltbridge:event_export[0]:webhok: unknown option; did you mean webhook?',
     'DIR/master:34: saltbridge:event_export[1]:file: found a text, expected an absolute path',
-    'DIR/master:35: saltbridge:event_export[1]:timeout: an export with file has no such option',
-    'DIR/master:36: saltbridge:event_export[2]:name: another export has it',
-    'DIR/master:37: saltbridge:event_export[2]:nats: expected addresses such as tls://name:port, by name (nats: with allow_plaintext), without user and password',
+    'DIR/master:35: saltbridge:event_export[1]:timeout: an export with file does not have this option',
+    'DIR/master:36: saltbridge:event_export[2]:name: the name is already used by another export',
+    'DIR/master:37: saltbridge:event_export[2]:nats: expected addresses such as tls://name:port with host names, without user and password (nats: requires allow_plaintext)',
     'DIR/master:38: saltbridge:event_export[2]:cert_file: needs key_file',
     'DIR/master:39: saltbridge:event_export[3]: name must be set',
-    'DIR/master:39: saltbridge:event_export[3]:webhook: expected an address with https (http: with allow_plain_http), without user and password',
+    'DIR/master:39: saltbridge:event_export[3]:webhook: expected an https address without user and password (http requires allow_plain_http)',
     'DIR/master:40: saltbridge:event_export[3]:timeout: 0 is under 1, expected a whole number from 1 to 300',
     'DIR/master:43: saltbridge:acl:signals[0]:rate: must be a number, a slash, and second, minute, hour or day',
     'DIR/master:44: saltbridge:acl:signals[1]:rate: must be a number, a slash, and second, minute, hour or day',
     'DIR/master.d/a.conf:3: gitfs_saltenv[0]:prod[0]:ref: found a text, expected text that does not begin with -',
-    'DIR/master.d/b.conf:3: gitfs_saltenv[0]:dev[0]:route: there is no such option; did you mean root?',
+    'DIR/master.d/b.conf:3: gitfs_saltenv[0]:dev[0]:route: unknown option; did you mean root?',
   ]);
 });
 

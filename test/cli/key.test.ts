@@ -77,12 +77,12 @@ test('list --json has every state', async (t) => {
   );
 });
 
-test('list names old protocols and sign-ins with another key, and escapes ids', async (t) => {
+test('list names old protocols and sign-ins with a different key, and escapes ids', async (t) => {
   const list = async (): Promise<KeyInfo[]> => [
     key('a\x1b[2J\nb', 'accepted', { protocol: 2, conflicts: 4 }),
   ];
   const { stdout } = await runCli(['key', 'list'], { master: { keys: { list } } });
-  t.is(stdout.split('\n')[1], 'a\\x1b[2J\\nb (protocol 2, 4 sign-ins with another key)');
+  t.is(stdout.split('\n')[1], 'a\\x1b[2J\\nb (protocol 2, 4 sign-ins with a different key)');
 });
 
 test('accept -y sends the glob as it is', async (t) => {
@@ -156,7 +156,7 @@ test('a key that changed while the person was asked is left and told', async (t)
     'The following keys are going to be accepted:',
     '  m\\x1b1  pending  fp:1',
     '  m2  pending  fp:m2',
-    'saltbridge: the key of m\\x1b1 has changed meanwhile and was left',
+    'saltbridge: the key of m\\x1b1 has changed in the meantime and was not modified',
     '',
   ]);
   t.is(code, 1);
@@ -185,7 +185,7 @@ test('any answer but yes changes nothing', async (t) => {
 test('without a terminal and without -y nothing is changed', async (t) => {
   const { accepted, code, stderr } = await keyCommand(['accept', 'web*']);
   t.deepEqual(accepted, []);
-  t.is(stderr, 'saltbridge: there is no terminal to ask on; add -y\n');
+  t.is(stderr, 'saltbridge: cannot ask for confirmation without a terminal; add -y\n');
   t.is(code, 1);
 });
 
@@ -260,7 +260,7 @@ test('gen replaces nothing and leaves no half of a pair', async (t) => {
   await writeFile(path.join(dir, 'm1.pub'), 'kept');
   const { code, stderr } = await runCli(['key', 'gen', '--dir', dir, '--name', 'm1']);
   t.is(code, 73);
-  t.true(stderr.endsWith('m1.pub exists; it is not replaced\n'));
+  t.true(stderr.endsWith('m1.pub exists and is not replaced\n'));
   t.deepEqual(await readdir(dir), ['m1.pub']);
   t.is(await readFile(path.join(dir, 'm1.pub'), 'utf8'), 'kept');
 });

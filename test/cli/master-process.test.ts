@@ -129,9 +129,9 @@ test('SIGHUP takes over what it can, and says what waits for a restart', async (
   configure('log_level_logfile: debug\nkeysize: 4096\nworker_threads: 9\n');
   process.kill(pid, 'SIGHUP');
   const said = (msg: string): LogLine | undefined => log().find((line) => line.msg === msg);
-  await until('the reload', () => said('options wait for a restart') !== undefined);
+  await until('the reload', () => said('some options take effect after a restart') !== undefined);
   t.deepEqual(said('configuration reloaded')?.applied, ['log_level_logfile']);
-  t.deepEqual(said('options wait for a restart')?.needRestart, ['keysize']);
+  t.deepEqual(said('some options take effect after a restart')?.needRestart, ['keysize']);
   t.is(said('configuration')?.option, 'worker_threads');
 });
 
@@ -162,7 +162,7 @@ test('a mistake in the configuration is logged with its place, and nothing chang
   const pid = await start();
   configure('max_minions: 5\nauto_accept: perhaps\n');
   process.kill(pid, 'SIGHUP');
-  const refusal = 'configuration not reloaded; the one before stays in force';
+  const refusal = 'configuration not reloaded; the previous one remains in force';
   const refused = (): LogLine | undefined => log().find(({ msg }) => msg === refusal);
   await until('the refusal', () => refused() !== undefined);
   t.like(refused(), {
@@ -203,7 +203,7 @@ asRoot('a folder that the user may not use is named with the remedy', async (t) 
 asRoot('a user without an account is refused', async (t) => {
   const { config, start } = await makeHome(t, 'user: no such user\n');
   await t.throwsAsync(start(), { code: 'ERR_MASTER_NOT_READY', message: /with 67/ });
-  t.regex(readFileSync(config.logFile, 'utf8'), /user: there is no account no such user/);
+  t.regex(readFileSync(config.logFile, 'utf8'), /user: account no such user does not exist/);
 });
 
 test('without a user, or as that user already, there is nothing to change', (t) => {

@@ -97,7 +97,7 @@ test('salt-key refuses arguments that belong to no option', async (t) => {
   t.deepEqual(all, { code: 0, stdout: '', stderr: text });
   const accept = await runCli(['salt-key', '-A', 'junk', '-y']);
   t.is(accept.code, 64);
-  t.regex(accept.stderr, /salt-key: error: no option takes the argument junk\n$/);
+  t.regex(accept.stderr, /salt-key: error: no option accepts the argument junk\n$/);
 });
 
 test('a runner with other arguments prints its usage, and ends with 0', async (t) => {

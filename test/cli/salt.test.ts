@@ -344,7 +344,7 @@ test('a broken target says why nobody matched', async (t) => {
   const { code, stderr } = await salt(['-C', 'web1 and', 'test.ping'], [broken, finished()]);
   t.is(
     stderr,
-    'saltbridge: the target is broken: a term is missing at the end\nERROR: No return received\n',
+    'saltbridge: invalid target: a term is missing at the end\nERROR: No return received\n',
   );
   t.is(code, 2);
 });
@@ -380,10 +380,7 @@ test('--dry-run ends with 2 when no minion matches, and reports a broken target'
   const nobody = { tgt: 'a and', tgtType: 'compound', minions: [], problem: 'a term is missing' };
   const { code, stdout, stderr } = await planned(['-C', 'a and'], nobody);
   t.is(stdout, '');
-  t.is(
-    stderr,
-    'saltbridge: the target is broken: a term is missing\nNo minions matched the target.\n',
-  );
+  t.is(stderr, 'saltbridge: invalid target: a term is missing\nNo minions matched the target.\n');
   t.is(code, 2);
 });
 
@@ -517,7 +514,7 @@ test('without an answer to the prompt, nothing changes', async (t) => {
   const directory = prepare(t);
   const argv = ['salt-key', '-c', directory, '-d', 'web*'];
   const { code, stderr } = await runCli(argv, { openKeys: createLocalMaster().openKeys });
-  t.is(stderr, 'saltbridge: nobody answered; add -y\n');
+  t.is(stderr, 'saltbridge: no confirmation was given; add -y\n');
   t.is(code, 1);
   t.true(readdirSync(path.join(directory, 'pki', 'minions_pre')).includes('web1'));
 });

@@ -100,7 +100,7 @@ test('salt-key takes one line as the answer, and says when nobody answers', asyn
   const accepted = async () => (await master.keys.list({ state: 'accepted' })).map(({ id }) => id);
   const accept = ['salt-key', '-a', 'db1'];
   const nobody = await saltbridge(accept, []);
-  t.is(nobody.stderr, 'saltbridge: nobody answered; add -y\n');
+  t.is(nobody.stderr, 'saltbridge: no confirmation was given; add -y\n');
   t.regex((await saltbridge(accept, ['n\n'])).stdout, /Proceed\?/);
   t.deepEqual(await accepted(), []);
   t.is((await saltbridge(accept, ['y\n', 'more\n'])).code, 0);

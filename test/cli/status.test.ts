@@ -112,7 +112,7 @@ async function doctor(t: ExecutionContext, yaml: string, ...flags: readonly stri
 test('doctor says that nothing is wrong, and ends with 0', async (t) => {
   const { code, stdout } = await doctor(t, '');
   t.is(code, 0);
-  t.regex(stdout, /^saltbridge .*, node .*; no master runs\.\nNothing is wrong\.\n$/);
+  t.regex(stdout, /^saltbridge .*, node .*; no master is running\.\nNo problem was found\.\n$/);
 });
 
 test('doctor says what is wrong, where, and what to do, and ends with 1', async (t) => {
@@ -295,11 +295,11 @@ const shown = [
   '  m1        answered  2024-01-02T03:04:06.000Z',
   '  m2        failed    2024-01-02T03:05:05.000Z',
   '  m3        running',
-  '  web\\x1b4  silent    not heard since the master started',
-  '  m5        silent    not heard since the job was published; last heard 2024-01-02T03:04:00.000Z',
+  '  web\\x1b4  silent    no request since the master started',
+  '  m5        silent    no request since the job was published; last heard 2024-01-02T03:04:00.000Z',
   '  m6        silent    its key is not accepted',
-  '  m7        silent    perhaps skipped: the queue of a subscriber was full',
-  '  m8        silent    heard since, but it returned nothing; last heard 2024-01-02T03:04:10.000Z',
+  '  m7        silent    possibly skipped: the queue of a subscriber was full',
+  '  m8        silent    made requests since then, but sent no return; last heard 2024-01-02T03:04:10.000Z',
   '',
 ].join('\n');
 
@@ -341,7 +341,7 @@ test('jobs are listed one a line', async (t) => {
 
 test('no job at all is told on stderr', async (t) => {
   const outcome = await runCli(['jobs', 'list'], { master: { jobs: { list: async () => [] } } });
-  t.deepEqual([outcome.stdout, outcome.stderr, outcome.code], ['', 'No job is kept.\n', 0]);
+  t.deepEqual([outcome.stdout, outcome.stderr, outcome.code], ['', 'No job is stored.\n', 0]);
 });
 
 const events: MasterEvent[] = [
@@ -443,7 +443,7 @@ test('a key with nothing under it is told, and is a failure', async (t) => {
   const result = await runCli(['pillar', 'show', 'web1', 'a:b'], { master });
   t.is(result.stdout, '');
   t.is(result.code, 1);
-  t.regex(result.stderr, /nothing under this key/);
+  t.regex(result.stderr, /No value has this key/);
 });
 
 test('an explanation names files and lines, and what a minion could claim', async (t) => {
@@ -460,7 +460,7 @@ test('an explanation names files and lines, and what a minion could claim', asyn
   const { stdout } = await runCli(['pillar', 'explain', 'web1', 'k'], { master });
   t.is(
     stdout,
-    "3 more files lie under these.\nbase: a.sls:7 (a)\n    y\nbase: b/init.sls (b)\n    x\nIt follows from the minion's own grains.\nValue:\n    x\n",
+    "3 more files are overridden by these.\nbase: a.sls:7 (a)\n    y\nbase: b/init.sls (b)\n    x\nIt is derived from the minion's own grains.\nValue:\n    x\n",
   );
 });
 

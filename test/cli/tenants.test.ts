@@ -116,7 +116,7 @@ test('each tenant is reloaded by itself, and a mistake of one stays its own', as
     log(tenant).find((line) => line.msg === msg);
   await until('both to have looked', () => said('blue', 'configuration reloaded') !== undefined);
   t.deepEqual(said('blue', 'configuration reloaded')?.applied, ['max_minions']);
-  const refusal = said('red', 'configuration not reloaded; the one before stays in force');
+  const refusal = said('red', 'configuration not reloaded; the previous one remains in force');
   t.like(refusal, { tenant: 'red', code: 'ERR_OPTION_TYPE', option: 'auto_accept' });
   t.is(said('red', 'configuration reloaded'), undefined);
 });
@@ -138,7 +138,7 @@ test('two tenants with one port end the start with both names', async (t) => {
   t.is(code, 78);
   t.regex(
     Buffer.concat(said).toString(),
-    /publish_port of red .* and publish_port of blue .* meet/,
+    /publish_port of red .* and publish_port of blue .* overlap/,
   );
 });
 
@@ -152,5 +152,5 @@ test('a command that is for one master says which tenants there are', async (t) 
   await t.throwsAsync(createLocalMaster().openKeys(directory), expected);
   await t.throwsAsync(createLocalMaster().openStore(directory), expected);
   const run = promisify(execFile)(process.execPath, [program, 'doctor', '-c', directory]);
-  await t.throwsAsync(run, { code: 64, message: /has tenants; say which/ });
+  await t.throwsAsync(run, { code: 64, message: /has tenants; choose one/ });
 });

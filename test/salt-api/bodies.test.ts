@@ -47,7 +47,7 @@ test('a form has typed arguments, and keywords', async (t) => {
   t.like(answer.json, { return: [{ web1: { args: [3], kwargs: { k: 'v', a: 1 } } }] });
 });
 
-test('answers are JSON or YAML', async (t) => {
+test('unsupported Accept header: responses are JSON or YAML', async (t) => {
   const { ask, login } = await startApi(t, { minions: ['web1'] });
   const headers = { 'content-type': 'application/json', 'x-auth-token': await login() };
   const body = { client: 'local', tgt: 'web1', fun: 'test.ping' };

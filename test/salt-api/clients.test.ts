@@ -37,7 +37,7 @@ test('a name without a key is false, or in the warnings where values have no pla
   const batch = await run(token, { ...low, client: 'local_batch', batch: 1 });
   t.deepEqual(batch.json, {
     return: [{ web1: true }],
-    warnings: ['not in the batch, because they did not answer: gone'],
+    warnings: ['not in the batch, because they did not respond: gone'],
   });
 });
 
@@ -45,7 +45,7 @@ test('an answer reports that rights narrowed the target, and names nobody', asyn
   const { run, ask, login } = await startApi(t);
   const token = await login('scoped');
   const warnings = [
-    'the rights of the caller limit the target: the job went only to minions that they name',
+    'the rights of the caller limit the target: the job was sent only to the permitted minions',
   ];
   const batch = { batch: 1 };
   for (const client of ['local', 'local_async', 'local_batch', 'local_subset']) {
@@ -315,9 +315,9 @@ test('commands of a wrong shape are told what was expected', async (t) => {
     [{ client: 'runner', fun: ['a.b'] }, /^fun: expected the name/],
     [{ client: 'wheel' }, /^fun: expected the name/],
     [{ client: 'wheel', fun: 5 }, /^fun: expected the name/],
-    [{ client: 'telepathy' }, /^expected one of the clients that are served/],
-    [{ client: ['local'] }, /^expected one of the clients that are served/],
-    [{ fun: 'test.ping' }, /^expected one of the clients that are served/],
+    [{ client: 'telepathy' }, /^client: missing, or not served/],
+    [{ client: ['local'] }, /^client: missing, or not served/],
+    [{ fun: 'test.ping' }, /^client: missing, or not served/],
   ];
   for (const [low, expected] of wrong) {
     const note = JSON.stringify(low);

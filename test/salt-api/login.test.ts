@@ -310,7 +310,7 @@ test('a target means what is granted of it, and none of that is what nobody may 
   const token = await login('scoped');
   const low = { client: 'local', fun: 'test.ping' };
   const warnings = [
-    'the rights of the caller limit the target: the job went only to minions that they name',
+    'the rights of the caller limit the target: the job was sent only to the permitted minions',
   ];
   for (const tgt of ['*', 'web*']) {
     t.deepEqual((await run(token, { ...low, tgt })).json, { return: [{ web1: true }], warnings });

@@ -381,7 +381,7 @@ test('nothing that a minion says becomes a label', async (t) => {
   t.is(figure(text, 'saltbridge_signals_denied_total'), 1);
 });
 
-test('metrics are read on this machine, not by a proxy and not under another name', async (t) => {
+test('metrics can only be read on this machine, not by a proxy and not under another name', async (t) => {
   const { ask } = await startApi(t, { options: { hosts: ['*'] } });
   t.is((await ask({ path: '/metrics' })).status, 200);
   const refused: Record<string, string>[] = [

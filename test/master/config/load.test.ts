@@ -173,7 +173,7 @@ test('a refused value is named by place, key and type, and never printed', async
   const file = path.join(directory, 'master.d/a.conf');
   t.is(
     error?.message,
-    `${file}:2: key_pass: found a list, expected a passphrase itself (sdb:// is not served)`,
+    `${file}:2: key_pass: found a list, expected the passphrase itself (sdb:// is not supported)`,
   );
 });
 
@@ -219,10 +219,10 @@ test('the report names each unsupported option with an alternative', async (t) =
     ['not-served', 'not-needed', 'not-needed', 'not-served'],
   );
   const [hg = '', threads = '', mine = '', log = ''] = warnings.map(({ message }) => message);
-  t.true(hg.startsWith(`${file}:1: hgfs_remotes is not served: `) && hg.includes('file_roots'));
+  t.true(hg.startsWith(`${file}:1: hgfs_remotes is not supported: `) && hg.includes('file_roots'));
   t.true(threads.startsWith(`${file}:2: worker_threads has no effect: `));
-  t.is(mine, `${file}:3: mine_interval is an option of minions; no master reads it`);
-  t.true(log.startsWith(`${file}:4: log_file leads to a log service`));
+  t.is(mine, `${file}:3: mine_interval is an option of minions; masters do not read it`);
+  t.true(log.startsWith(`${file}:4: log_file names a log service`));
 });
 
 test('values that ask for nothing need no warning: defaults, nothing at all', async (t) => {
@@ -348,7 +348,7 @@ test('a cluster has a name and NATS servers, and each of its options is checked'
     [{ ...cluster, secretFile: 'secret' }, /an absolute path/],
     [{ ...cluster, membr: 'a' }, /did you mean member/],
     [{ ...cluster, replicas: 9 }, /1 to 5/],
-    [{ ...cluster, user: 'a', nkeyFile: '/a' }, /user and nkey_file are set, expected one of/],
+    [{ ...cluster, user: 'a', nkeyFile: '/a' }, /user and nkey_file exclude each other/],
     [{ ...cluster, nkeyFile: 'a' }, /an absolute path/],
   ] as const) {
     const given = { cluster: wrong } as unknown as Partial<MasterOptions>;
@@ -375,7 +375,7 @@ test('ports for relays have names of relays, and ports of their own', (t) => {
   }
   for (const [more, message] of [
     [{ relay: { ...relay, retPort: 4506 } }, /relay:ret_port of zeromq are the same/],
-    [{ relay, transport: 'tcp', ssl: { certfile: '/x' } }, /not served with ssl/],
+    [{ relay, transport: 'tcp', ssl: { certfile: '/x' } }, /cannot be used with ssl/],
   ] as const) {
     t.throws(() => resolveMasterConfig(more), { code: 'ERR_OPTION_CONFLICT', message });
   }
@@ -607,7 +607,7 @@ test('advice tells what to do, in one line that follows the name', (t) => {
     const { message = '' } = findUnserved(name) ?? {};
     t.regex(
       message,
-      /^(is not served( yet)?|has no effect|is an option of minions)[:;] [^\n]+[^.]$/,
+      /^(is not supported( yet)?|has no effect|is an option of minions)[:;] [^\n]+[^.]$/,
     );
   }
 });

@@ -14,7 +14,7 @@ import {
   servedTransports,
   valuesForMinions,
 } from '#config';
-import { extPillarAdvice } from '#config/advice.ts';
+import { extPillarAdvice } from '#config/ext-pillar-advice.ts';
 import { parseConfigFile } from '#config/read-files.ts';
 import { saltApiOptions } from '#salt-api';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
@@ -353,7 +353,7 @@ test('options of log-ins are read under the names that Salt gives them', async (
 test('login methods without effect are reported with their line, and the master starts', async (t) => {
   const master = 'external_auth:\n  django: {}\n  auto: {fred: [.*]}\n  file: {fred: [.*]}\n';
   const { warnings } = await loadMasterConfig(configDirectory(t, { master }));
-  const told = warnings.filter(({ message }) => message.includes('nobody can log in by it'));
+  const told = warnings.filter(({ message }) => message.includes('no user can log in with it'));
   t.deepEqual(
     told.map(({ line, key }) => [line, key]),
     [
@@ -448,7 +448,10 @@ test("each of Salt's own modules is refused by name, with what to do instead", a
     t.deepEqual(config.extPillar, [{ module: 'unserved', name }], name);
     const [{ kind, line, message } = { kind: '', line: 0, message: '' }, ...others] = warnings;
     t.deepEqual([kind, line, others], ['not-served', 1, []], name);
-    t.true(message.endsWith(`: ext_pillar: ${name} is not served: ${extPillarAdvice(name)}`), name);
+    t.true(
+      message.endsWith(`: ext_pillar: ${name} is not supported: ${extPillarAdvice(name)}`),
+      name,
+    );
     t.regex(String(extPillarAdvice(name)), / /);
   }
 });
@@ -463,8 +466,8 @@ test('a module that nobody has is named too, and the others are asked', async (t
   t.deepEqual(config.extPillar, entries);
   t.deepEqual(resolveMasterConfig({ extPillar: entries }).extPillar, entries);
   const [first, second] = warnings.map(({ message }) => message);
-  t.regex(String(first), /minion_fils is none of the modules that are served/);
-  t.regex(String(second), /hg is not served/);
+  t.regex(String(first), /minion_fils is unknown: the supported modules are git/);
+  t.regex(String(second), /hg is not supported/);
 });
 
 for (const [what, value] of Object.entries({
@@ -613,7 +616,7 @@ test('any free port is no conflict, nor is one port on two addresses', async (t)
 
 test('a tenant has no tenants, and no other user than the process', async (t) => {
   const nested = layOut(t, 'saltbridge: {tenants: {green: /nowhere}}\n', '');
-  await t.throwsAsync(loadTenants(nested), { message: /red .*has tenants itself/ });
+  await t.throwsAsync(loadTenants(nested), { message: /red .*has tenants of its own/ });
   const other = layOut(t, 'user: salt\n', '', 'user: root\n');
   await t.throwsAsync(loadTenants(other), { message: /user of red/ });
   t.is((await loadTenants(layOut(t, 'user: salt\n', '', 'user: salt\n'))).tenants.length, 2);
@@ -810,5 +813,8 @@ test('a log format of Salt is named in a warning, unless it is the default', asy
     warnings.map(({ kind, key, line }) => [kind, key, line]),
     [['not-served', 'log_fmt_console', 1]],
   );
-  t.regex(warnings[0]?.message ?? '', /log_fmt_console is not served: log lines are JSON of pino/);
+  t.regex(
+    warnings[0]?.message ?? '',
+    /log_fmt_console is not supported: log lines are JSON as pino writes it/,
+  );
 });

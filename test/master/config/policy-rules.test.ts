@@ -169,22 +169,22 @@ test('a start warns once for each id, with its line and what would be wider', as
   const { warnings } = await loadMasterConfig(directory);
   const file = path.join(directory, 'master');
   const meaning =
-    'must mean a whole id, function or argument here, in Salt only its beginning: write';
-  const end = 'where that was meant, or end it with $';
+    "must match a whole id, function or argument here, but only its beginning in Salt: to keep Salt's meaning, write";
+  const end = '; otherwise append $';
   t.deepEqual(
     warnings
       .filter(({ message }) => !message.includes('grains alone grant nothing'))
       .map(({ kind, message }) => [kind, message]),
     [
-      ['narrowed', `${file}:2: peer: test.ping ${meaning} test.ping.* ${end}`],
+      ['narrowed', `${file}:2: peer: test.ping ${meaning} test.ping.*${end}`],
       [
         'narrowed',
         `${file}:5: peer: db1|db2, grains.get, role, x ${meaning} ` +
-          `(?:db1|db2).*, grains.get.*, role.*, x.* ${end}`,
+          `(?:db1|db2).*, grains.get.*, role.*, x.*${end}`,
       ],
       [
         'narrowed',
-        `${file}:8: mine_get: a, b, c, d, e and 1 more ${meaning} a.*, b.*, c.*, d.*, e.* ${end}`,
+        `${file}:8: mine_get: a, b, c, d, e and 1 more ${meaning} a.*, b.*, c.*, d.*, e.*${end}`,
       ],
     ],
   );

@@ -74,7 +74,7 @@ test('remotes have their own parameters over those of all', async (t) => {
   t.deepEqual(
     warnings.map(({ message }) => message.replace(/^.*?:\d+: /, '')),
     [
-      'fileserver_backend: s3fs is not served: the file server has the backends roots and gitfs',
+      'fileserver_backend: s3fs is not supported: the file server supports the backends roots and gitfs',
       'schedule: refresh: returner has no effect in the master',
     ],
   );
@@ -122,7 +122,7 @@ test('no password of a repository or header of a webhook is shown', async (t) =>
 test('a password over http, and remotes that no backend serves, are told', async (t) => {
   const plain = 'gitfs_remotes: [{"http://a.test/x": [{user: a}, {password: b}]}]\n';
   const loading = loadMasterConfig(directory(`fileserver_backend: [gitfs]\n${plain}`));
-  await t.throwsAsync(loading, { code: 'ERR_OPTION_TYPE', message: /sends a password over http/ });
+  await t.throwsAsync(loading, { code: 'ERR_OPTION_TYPE', message: /a password would be sent over http/ });
   const { warnings } = await loadMasterConfig(directory(plain));
   t.regex(String(warnings[0]?.message), /fileserver_backend does not name gitfs/);
 });

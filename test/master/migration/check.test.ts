@@ -65,9 +65,9 @@ function snapshot(directory: string): string[] {
 test('expressions that permit less than in Salt are told with their line', async (t) => {
   const report = await check(site(t, { 'etc/master': "peer:\n  '.*':\n    - test.ping\n" }));
   const [option, narrowed] = report.findings.filter(({ name }) => name.startsWith('peer'));
-  t.like(option, { outcome: 'honoured', meaning: 'The option is served.' });
+  t.like(option, { outcome: 'honoured', meaning: 'The option is supported.' });
   t.is(narrowed?.outcome, 'honoured');
-  t.regex(narrowed?.meaning ?? '', /^It permits less than in Salt\. peer: test\.ping must mean/);
+  t.regex(narrowed?.meaning ?? '', /^It permits less than in Salt\. peer: test\.ping must match/);
   t.is(narrowed?.line, (option?.line ?? 0) + 1);
 });
 
@@ -392,7 +392,7 @@ const underivable: readonly (readonly [what: string, sls: string, reason: RegExp
   [
     'a target by grains',
     "go:\n  local.test.ping:\n    - tgt: 'role:web'\n    - tgt_type: grain\n",
-    /by grains, which give no right/,
+    /by grains, which grant no right/,
   ],
   [
     'a nodegroup with grains',
@@ -417,12 +417,12 @@ test('a reactor file that is not there is told, and so is what is not derivable'
   const etc = configDirectory(t, { master: main });
   const { findings, reactions } = await checkMigration(etc);
   t.deepEqual(reactions.underivable, [
-    { reference: '/nonexistent/a.sls', file: '', reason: 'there is no such file' },
+    { reference: '/nonexistent/a.sls', file: '', reason: 'the file does not exist' },
   ]);
   const found = findings.find(({ name }) => name === '/nonexistent/a.sls');
   t.like(found, { outcome: 'refused', file: path.join(etc, 'master'), line: 1 });
   const option = findings.find(({ name }) => name === 'reactor');
-  t.regex(option?.meaning ?? '', /nothing without one/);
+  t.regex(option?.meaning ?? '', /Without a rule it may do nothing/);
 });
 
 // The least policy: what the listeners of a site hear, minions may emit, and nothing else.
@@ -698,7 +698,7 @@ schedule:
   const refused = report.findings.filter(({ outcome }) => outcome === 'refused');
   const meanings = refused.map(({ name, meaning }) => `${name} ${meaning}`).join('\n');
   t.regex(meanings, /^gitfs_remotes The master does not start: .*nonsense/m);
-  t.regex(meanings, /^external_auth:mysql It has no effect\. external_auth: mysql: is not served/m);
+  t.regex(meanings, /^external_auth:mysql It has no effect\. external_auth: mysql: is not supported/m);
   t.regex(meanings, /^renderer It has no effect\. .*"gpg" is not served/m);
   t.regex(meanings, /^schedule:one:function It has no effect\. .*unknown runner nosuch\.fun/m);
   t.notRegex(meanings, /external_auth: ldap|auth\.ldap/);

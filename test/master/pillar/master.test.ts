@@ -253,8 +253,11 @@ test('a module that is not served leaves an error, unless it is named as left ou
     const { master } = await startWithExtPillar(t, extPillarTree, config);
     const { _errors: errors } = Object(await pillarOf(master));
     t.is(errors.length, 2);
-    t.regex(errors[0], /^ext_pillar: cmd_yaml is not served: nothing runs commands.*left_out_ext/s);
-    t.regex(errors[1], /^ext_pillar: minion_fils is none of the modules that are served/);
+    t.regex(
+      errors[0],
+      /^ext_pillar: cmd_yaml is not supported: the master runs no commands.*left_out_ext/s,
+    );
+    t.regex(errors[1], /^ext_pillar: minion_fils is unknown: the supported modules are git/);
   }
   const { master } = await startWithExtPillar(t, extPillarTree, {
     extPillar,

@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { allow } from '#acl';
 import { compileDataSchema } from '#acl/data-schema.ts';
 import { policySyntax, reaction, resolveMasterConfig, storeDirectory } from '#config';
-import { requiredTypes } from '#config/reactions.ts';
+import { requiredTypes } from '#config/reaction-guarantees.ts';
 import {
   backupOfflineStore,
   createSilentLogger,

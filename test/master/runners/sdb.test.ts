@@ -52,12 +52,12 @@ vaulted: {driver: vault}
       [
         'not-served',
         10,
-        'the sdb profile encrypted: gpg is not served: decrypt its files in the program that writes them',
+        'the sdb profile encrypted: gpg is not supported: decrypt its files in the program that writes them',
       ],
       [
         'not-served',
         11,
-        'the sdb profile vaulted: the driver vault is not served: env, yaml, json are',
+        'the sdb profile vaulted: the driver vault is not supported; supported drivers: env, yaml, json',
       ],
     ],
   );
@@ -127,7 +127,7 @@ test('variables that are set are bounded', async (t) => {
 for (const [profile, problem] of [
   ['{driver: yaml}', /site: files must be set/],
   ['{driver: yaml, files: [relative.yaml]}', /site:files\[0\]: .*an absolute path/],
-  ['{driver: env, files: [/a]}', /site: files: the driver env has none/],
+  ['{driver: env, files: [/a]}', /site: files: the driver env does not read files; remove it/],
   ['{driver: json, file: [/a]}', /file is not|files/],
 ] as const) {
   test(`the sdb profile ${profile} is refused`, async (t) => {

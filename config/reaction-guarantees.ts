@@ -1,0 +1,108 @@
+/** Signal rules whose schemas guarantee the data that a reaction takes from an event. */
+
+import type { PolicyRule } from '#acl';
+import { compileGlob } from '#template/python/fnmatch.ts';
+import type { Reaction } from './reaction.ts';
+import { globsOf, isMapped, listedIds, targetedOf, valuesOf } from './reaction-values.ts';
+
+const scalars: ReadonlySet<unknown> = new Set(['string', 'number', 'integer', 'boolean']);
+
+/**
+ * Returns the types that a value at a path may have, if the schema requires the value and permits
+ * only text, numbers and booleans there. Otherwise returns `undefined`. Only the keywords `type`,
+ * `required`, `properties`, `enum` and `const` are evaluated.
+ * @param path names of members from the top
+ */
+export function requiredTypes(
+  schema: unknown,
+  path: readonly string[],
+): ReadonlySet<string> | undefined {
+  const [name, ...rest] = path;
+  if (!isMap(schema)) return undefined;
+  if (name === undefined) return scalarTypes(schema);
+  const { type, required, properties } = schema;
+  // `required` has no effect on values that are not objects.
+  if (type !== 'object' || !Array.isArray(required) || !required.includes(name)) return undefined;
+  if (!isMap(properties) || !Object.hasOwn(properties, name)) return undefined;
+  return requiredTypes(properties[name], rest);
+}
+
+function scalarTypes({
+  type,
+  enum: values,
+  const: only,
+}: Record<string, unknown>): ReadonlySet<string> | undefined {
+  const listed = Array.isArray(values) ? values : only === undefined ? undefined : [only];
+  const types = listed?.map((value: unknown) => typeof value) ?? [type].flat();
+  if (types.length === 0 || !types.every((it) => scalars.has(it))) return undefined;
+  return new Set(types.map((it) => (it === 'integer' ? 'number' : String(it))));
+}
+
+/** A value in the event's data that a reaction needs. */
+export interface NeededValue {
+  /** Path of the field that uses it. */
+  readonly field: string;
+  /** Names of members from the top of the data. */
+  readonly path: readonly string[];
+  /** Whether the field accepts text. */
+  readonly mayBeText: boolean;
+}
+
+/** Returns the values that a reaction takes from the data of its event. */
+export function neededValues({ do: action, throttleKey }: Reaction): NeededValue[] {
+  const kind = targetedOf(action)?.kind;
+  const values = [
+    ...valuesOf(action),
+    ...listedIds(action).map((value) => [`do.${kind}.target.list`, value] as const),
+    ...throttleKey.map((from) => ['throttle_key', { from }] as const),
+  ];
+  return values.flatMap(([field, value]) => {
+    if (!isMapped(value) || value.from === 'sender') return [];
+    const mayBeText = !field.includes('.args.');
+    return [{ field, path: pathOf(value.from), mayBeText }];
+  });
+}
+
+/** Returns the names of the path `data.a.b`: `a` and `b`. */
+export function pathOf(from: string): readonly string[] {
+  return from.split('.').slice(1);
+}
+
+/**
+ * Returns the names of the signal rules that match the tags of a reaction and whose schema requires
+ * every needed value.
+ */
+export function schemaGuarantees(
+  reaction: Pick<Reaction, 'on'>,
+  needed: readonly NeededValue[],
+  rules: readonly PolicyRule[],
+): Set<string> {
+  const signals = rules.flatMap((rule) =>
+    rule.action === 'signal' && rule.effect === 'allow' ? [rule] : [],
+  );
+  const [good, bad] = [new Set<string>(), new Set<string>()];
+  for (const { name, resource } of signals) {
+    if (!globsOf(reaction).some((on) => mayMean(resource.tag, on))) continue;
+    const isGood = needed.every((value) => isRequired(resource.schema, value));
+    (isGood ? good : bad).add(name);
+  }
+  // A decision only records the name of its rule, so every rule of this name must be good.
+  for (const name of bad) good.delete(name);
+  return good;
+}
+
+function isRequired(schema: unknown, { path, mayBeText }: NeededValue): boolean {
+  const types = requiredTypes(schema, path);
+  return types !== undefined && (mayBeText || !types.has('string'));
+}
+
+/** Whether a tag of a rule may match a glob of a reaction. */
+function mayMean(ruleTag: string, on: string): boolean {
+  if (/[*?[]/.test(on)) return true;
+  return compileGlob(ruleTag.replace(/\$\{[^}]*\}/g, '*'))(on);
+}
+
+/** Whether a value is an object with named members. */
+export function isMap(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,71 @@
+/** Reactions with defaults, and the values that their actions use. */
+
+import type {
+  CallValue,
+  MappedValue,
+  Reaction,
+  ReactionAction,
+  ReactionOptions,
+  RunAction,
+} from './reaction.ts';
+
+/**
+ * Returns a reaction for `resolveMasterConfig({ reactions: […] })`. It may perform only actions that
+ * rules of the policy permit to the service `reaction:<name>`.
+ */
+export function reaction(name: string, options: ReactionOptions): Reaction {
+  return {
+    throttleSeconds: 0,
+    throttleKey: [],
+    maxConcurrent: 1,
+    queue: 100,
+    timeoutSeconds: 300,
+    rate: '60/minute',
+    ...options,
+    name,
+  };
+}
+
+/** Returns the tag globs of a reaction. */
+export function globsOf({ on }: Pick<Reaction, 'on'>): readonly string[] {
+  return typeof on === 'string' ? [on] : on;
+}
+
+/** Returns the subject of a reaction in the policy. */
+export function serviceOf(name: string): { readonly kind: 'service'; readonly name: string } {
+  return { kind: 'service', name: `reaction:${name}` };
+}
+
+/** Whether a value is taken from the event. */
+export function isMapped(value: unknown): value is MappedValue {
+  return typeof value === 'object' && value !== null && 'from' in value;
+}
+
+/** Returns the values of a call, each with the path of its field. */
+export function valuesOf(action: ReactionAction): (readonly [field: string, value: CallValue])[] {
+  if ('sls' in action) return [];
+  if ('command' in action) {
+    const { params = {} } = action.command;
+    return Object.entries(params).map(([name, value]) => [`do.command.params.${name}`, value]);
+  }
+  const kind = 'run' in action ? 'run' : 'runner';
+  const { args = [], kwargs = {} } = 'run' in action ? action.run : action.runner;
+  return [
+    ...args.map((value, place) => [`do.${kind}.args.${place}`, value] as const),
+    ...Object.entries(kwargs).map(([name, value]) => [`do.${kind}.kwargs.${name}`, value] as const),
+  ];
+}
+
+/** Returns the ids of a target that is a list, otherwise none. */
+export function listedIds(action: ReactionAction): readonly (string | MappedValue)[] {
+  const target = targetedOf(action)?.target;
+  return typeof target === 'object' && 'list' in target ? target.list : [];
+}
+
+/** Returns the part of an action that has a target, with its kind, or `undefined` if none has. */
+export function targetedOf(
+  action: ReactionAction,
+): (Pick<RunAction, 'target' | 'tgtType'> & { readonly kind: 'run' | 'command' }) | undefined {
+  if ('run' in action) return { kind: 'run', ...action.run };
+  return 'command' in action ? { kind: 'command', ...action.command } : undefined;
+}
