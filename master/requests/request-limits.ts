@@ -1,5 +1,3 @@
-/** What bounds requests of minions: rates, and what is remembered of those that were denied. */
-
 import type { Logger } from 'pino';
 import type { Decision } from '#acl';
 import { createBoundedMap, type Rate, Throttle, TokenBuckets } from '#runtime';
@@ -9,22 +7,28 @@ import type { ModuleDeps } from '../context/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 import { replayCheck } from './replay-cache.ts';
 
-/** What a request costs that moves nothing: some 0.2 ms, in which 16 KiB could be moved. */
+/**
+ * Minimum cost of a request, in bytes. A request without data takes about 0.2 ms, in which 16 KiB
+ * could be transferred.
+ */
 const leastBytes = 16 * 1024;
-/** A highstate asks for much at once, and then for nothing. */
+/**
+ * Burst of a minion's file rate, in seconds. A highstate requests many files at once, and then
+ * none.
+ */
 const burstSeconds = 2;
-/** Many minions may share an address. */
+/** Maximum number of waiting file requests. Many minions may share an address. */
 const maxWaiting = 10_000;
 
 /**
- * Delays requests for files over `file_bytes_per_second`, before their answer is made and takes
- * memory. A highstate asks hundreds of times, so they count against no other rate.
+ * Delays file requests that exceed `file_bytes_per_second`, before their reply takes memory. A
+ * highstate sends hundreds of them, so they count against no other rate.
  */
 export class FileMeter {
   readonly #throttle: Throttle;
   readonly #counters: RequestCounters;
 
-  /** @param bytesPerSecond 0: without limit */
+  /** @param bytesPerSecond limit; 0 disables it */
   constructor(bytesPerSecond: number, counters: RequestCounters) {
     const perSecond = bytesPerSecond;
     const buckets = new TokenBuckets({ perSecond, burst: burstSeconds * bytesPerSecond });
@@ -32,9 +36,12 @@ export class FileMeter {
     this.#counters = counters;
   }
 
-  /** Resolves when the minion may have so many bytes. @throws DropConnectionError */
+  /**
+   * Resolves when the minion may receive this many bytes.
+   * @throws DropConnectionError
+   */
   async pass({ isProven, minionId = '', address }: VerifiedRequest, bytes: number): Promise<void> {
-    // An id that is only claimed might be another's, who would pay for it.
+    // An unproven id may belong to another minion, which would then be charged.
     const owner = isProven ? `id ${minionId}` : `address ${address}`;
     const count = Math.max(bytes, leastBytes);
     const isNext = await this.#throttle.pass(owner, count, () => {
@@ -44,12 +51,12 @@ export class FileMeter {
   }
 }
 
-/** Signals of one minion that wait because it is over its rate. */
+/** Maximum number of one minion's signals that wait for its rate. */
 const maxWaitingSignals = 64;
 
 /**
- * Requests of one minion that wait because it is over its rate: twice what one connection may have
- * under way.
+ * Maximum number of one minion's requests that wait for its rate: twice the number of concurrent
+ * requests of a connection.
  */
 const maxWaitingRequests = 128;
 
@@ -69,26 +76,26 @@ export function createRequestLimits({ config, context, auth }: RequestLimitDeps)
   });
   return {
     config,
-    /** How many requests a minion may make. */
+    /** Rate of a minion's requests. */
     requests: new Throttle(requests, maxWaitingRequests),
-    /** How many events a minion may fire. */
+    /** Rate of a minion's events. */
     events,
-    /** The same rate, for what waits for it. */
+    /** Same rate, for events that wait. */
     delayedEvents: new Throttle(events, maxWaitingSignals),
     denials: new DenialLog(context.log.child({ component: 'requests' }), now),
-    /** Whether a request was made before this master started, and may be a replay. */
+    /** Whether a request was made before this master started and may be a replay. */
     isFromBefore: replayCheck(auth.sessions, now()),
   };
 }
 
 const burstMs = 60_000;
 const maxRemembered = 1_000;
-/** How often a minion may be noted for another tag: a flood of tags is no more than this in the log. */
+/** Rate of new denial entries per minion, so that a flood of different tags cannot fill the log. */
 const notes: Rate = { perSecond: 1, burst: 20 };
 
 /**
- * Remembers the latest refused signals and logs each (minion, tag) once a burst: a minion that
- * repeats itself a thousand times a second costs one line a minute.
+ * Stores the latest rejected signals. Logs each pair of minion and tag once per burst of 60 s, so
+ * that a repeating minion produces one line per minute.
  */
 export class DenialLog {
   readonly #log: Logger;
@@ -102,7 +109,10 @@ export class DenialLog {
     this.#rate = new TokenBuckets(notes, now);
   }
 
-  /** @returns whether it is the first of a burst, and was logged */
+  /**
+   * Records a rejected signal.
+   * @returns whether it is the first of a burst and was logged
+   */
   note(minion: string, tag: string, { rule, reason }: Decision): boolean {
     const now = this.#now();
     const key = JSON.stringify([minion, tag]);
@@ -117,11 +127,11 @@ export class DenialLog {
     return true;
   }
 
-  /** The latest ones, oldest first. */
+  /** Returns the latest rejected signals, oldest first. */
   list(): Denial[] {
     return [...this.#denials.rvalues()].filter((denial) => denial !== undefined);
   }
 }
 
-/** How much minions may ask, and what they were denied. */
+/** Rate limits of minions, and the log of rejected signals. */
 export type RequestLimits = ReturnType<typeof createRequestLimits>;
