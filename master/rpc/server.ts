@@ -149,8 +149,7 @@ function isListening(socketPath: string): Promise<boolean> {
 }
 
 /**
- * Returns the user of a call. As in Salt, a caller may only prefix the name of the account that
- * used sudo.
+ * Returns the user of a call: the account or, as in Salt, a `sudo_<name>` that the caller states.
  */
 function userOfCall(given: unknown, account: string): string {
   return typeof given === 'string' && given.startsWith('sudo_') ? given : account;
