@@ -163,7 +163,7 @@ export function writeMarkedJson(value: WireValue | object): string {
 
 /** Form for writing marked JSON in steps. Unset members are omitted. */
 export const markedForm: JsonForm = {
-  write: (value) => writeMarkedJson((value ?? null) as WireValue), // as whoever gives it says
+  write: (value) => writeMarkedJson((value ?? null) as WireValue), // the type that the caller states
   open: (value) => {
     if (typeof value === 'string' || Array.isArray(value)) return value;
     if (value instanceof Map) return { members: [['$map', [...value]]] };

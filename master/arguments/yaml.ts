@@ -85,7 +85,8 @@ const composing = {
 function compose(text: string, limits: YamlLimits): Document.Parsed {
   const composer = new Composer<ParsedNode>(composing);
   const [document, more] = composer.compose(boundedTokens(text, limits), true, text.length);
-  if (document === undefined || more !== undefined) throw new SyntaxError('expected one document');
+  if (document === undefined || more !== undefined)
+    throw new SyntaxError('the text must contain exactly one document');
   return document;
 }
 
@@ -165,7 +166,7 @@ function asText(text: string): string {
 
 function toScalar(tag: string, text: string): unknown {
   if (tag === 'int' && text.length > maxDigits) {
-    throw new SyntaxError('a number has more than ${maxDigits} digits');
+    throw new SyntaxError(`a number has more than ${maxDigits} digits`);
   }
   const value = constructScalar(tag, text);
   if (value === undefined) throw new SyntaxError(`the text is not of the type ${tag}`);

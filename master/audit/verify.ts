@@ -12,7 +12,7 @@ import { readWitness } from './witness.ts';
 
 /** Problem found in a log. */
 export interface AuditProblem {
-  readonly kind: /** A line is not what its hash says. */
+  readonly kind: /** The hash of a line does not match its content. */
     | 'altered'
     /** A record's `previous` is not the hash of the record before it. */
     | 'broken-chain'
@@ -184,7 +184,7 @@ class Verifier {
     }
     const latest = Math.max(0, ...this.#noted.keys());
     if (latest > last) {
-      const reason = `it ends with record ${last}; another member has noted record ${latest}`;
+      const reason = `the log ends with record ${last}, but another member noted record ${latest}`;
       this.#complain('end-missing', lastFile, 0, reason);
     }
     if (sequence === undefined || sequence === 0 || this.#hashAtExpected === hash) return;

@@ -1,11 +1,9 @@
-/** Converts requests of users to questions to the policy. */
-
 import type { Call } from '#acl';
 import { isKeywordText, pythonStr, type WireValue } from '#minion-protocol';
 import { MasterError } from '../api/index.ts';
 import { separateKeywords } from '../jobs/index.ts';
 
-/** Functions with their arguments, as requests have them. */
+/** Functions with their arguments, as a request states them. */
 export interface AskedCalls {
   readonly fun: string | readonly string[];
   readonly arg?: readonly WireValue[];
@@ -13,14 +11,15 @@ export interface AskedCalls {
 }
 
 /**
- * The functions of a request, each with its own arguments.
- * @throws MasterError ERR_ARGS for what a minion would take for something else than rules do
+ * Converts a request to questions for the policy: its functions, each with its arguments.
+ * @throws MasterError ERR_ARGS if a minion would interpret the arguments differently than the rules
+ * do
  */
 export function toCalls({ fun, arg = [], kwarg = {} }: AskedCalls): Call[] {
   if (typeof fun === 'string') return [toCall(fun, arg, kwarg)];
   const lists = arg.map((list) => (Array.isArray(list) ? list : [list]));
   if (lists.length !== fun.length) {
-    throw new MasterError('ERR_ARGS', 'arg is not a list of arguments for each function');
+    throw new MasterError('ERR_ARGS', 'arg must contain one list of arguments for each function');
   }
   return fun.map((name, index) => toCall(name, lists[index] ?? [], kwarg));
 }
@@ -31,13 +30,16 @@ function toCall(
   kwarg: Readonly<Record<string, WireValue>>,
 ): Call {
   const { arg: positional, kwarg: keywords } = separateKeywords(values, kwarg);
-  // A minion would make a keyword of it.
+  // A minion would convert this text to a keyword.
   if (positional.some((value) => typeof value === 'string' && isKeywordText(value))) {
-    throw new MasterError('ERR_ARGS', 'an argument looks like name=value; give it as a keyword');
+    throw new MasterError(
+      'ERR_ARGS',
+      'an argument has the form name=value; pass it as a keyword argument',
+    );
   }
   let args: readonly string[] | undefined;
   let kwargs: ReadonlyMap<string, string> | undefined;
-  // Few rules look at them, and they may be long.
+  // Computed on demand: few rules need them, and they may be long.
   return {
     fun,
     get args() {
