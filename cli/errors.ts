@@ -3,6 +3,7 @@ import { type ErrorEntry, SaltbridgeError } from '#runtime';
 export type CommandErrorCode =
   | 'ERR_ARGS'
   | 'ERR_COMPOUND'
+  | 'ERR_EAUTH'
   | 'ERR_FILE_EXISTS'
   | 'ERR_KEY_NO_MATCH'
   | 'ERR_MASTER_NOT_READY'
@@ -19,7 +20,9 @@ export class CommandError extends SaltbridgeError {
 }
 
 /** What each code means to the person who meets it. */
-export const commandErrors: Readonly<Record<Exclude<CommandErrorCode, 'ERR_ARGS'>, ErrorEntry>> = {
+export const commandErrors: Readonly<
+  Record<Exclude<CommandErrorCode, 'ERR_ARGS' | 'ERR_EAUTH'>, ErrorEntry>
+> = {
   ERR_COMPOUND: {
     meaning: 'Several functions were asked for, with another number of argument lists.',
     action: 'Put the separator, a comma, once between the arguments of each two functions.',
@@ -140,6 +143,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_JOB_UNKNOWN', exitCodes.failure],
   ['ERR_MASTER_NOT_READY', exitCodes.unavailable],
   ['ERR_MASTER_STOPPED', exitCodes.unavailable],
+  ['ERR_NODEGROUP_LOOP', exitCodes.noReturn],
   ['ERR_NODEGROUP_UNKNOWN', exitCodes.usage],
   ['ERR_NOT_CONFIRMED', exitCodes.failure],
   ['ERR_NOT_RELOADABLE', exitCodes.usage],

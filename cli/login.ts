@@ -1,10 +1,11 @@
 /** Who a command acts as: the master's own user, or one who logs in [salt/cli/salt.py]. */
 import { randomBytes } from 'node:crypto';
 import { open, readFile, rename, rm, stat } from 'node:fs/promises';
-import { type Command, Option } from 'commander';
-import type { MasterApi, RunRequest } from '#master';
+import { servedEauths } from '#config';
+import type { MasterApi, RunRequest, UserApi } from '#master';
 import { CommandError, errorCodeOf } from './errors.ts';
 import type { LocalMaster } from './local-master.ts';
+import { eauthOf, type LoginOptions } from './login-options.ts';
 
 const tokenPattern = /^[0-9a-f]{64}$/;
 
@@ -57,29 +58,45 @@ export interface LoginContext extends Pick<LocalMaster, 'openApi'> {
 export interface CommandSession {
   readonly jobs: MasterApi['jobs'];
   readonly runners: MasterApi['runners'];
+  readonly wheel: UserApi['wheel'];
   /** Ends what the command began; call it in any case. */
   close(): Promise<void>;
+}
+
+/** A log-in that was refused. Salt's commands print it as a result. */
+export class LoginFailure extends CommandError {
+  readonly eauth: string;
+  readonly username: string;
+  /** Names of the back ends that there are; `undefined` if `eauth` is one of them. */
+  readonly served: readonly string[] | undefined;
+
+  constructor(eauth: string, username: string, cause: Error) {
+    super('ERR_EAUTH', cause.message, { cause });
+    this.eauth = eauth;
+    this.username = username;
+    this.served = servedEauths.includes(eauth) ? undefined : servedEauths;
+  }
 }
 
 /**
  * The master's interface, or with `-a` that of a user: by the token that was kept, unless a user
  * or a password is named, else by logging in.
- * @throws CommandError ERR_ARGS; RemoteError, ERR_EAUTH among others
+ * @throws CommandError ERR_ARGS; LoginFailure ERR_EAUTH; RemoteError
  */
 export async function openCommandSession(
   context: LoginContext,
   options: LoginOptions,
 ): Promise<CommandSession> {
   const api = await context.openApi(options.configDir);
-  const eauth = options.auth ?? options.eauth ?? options.externalAuth;
+  const eauth = eauthOf(options);
   if (eauth === undefined) {
-    if (options.makeToken !== true)
-      return { jobs: api.jobs, runners: api.runners, close: async () => {} };
+    const { jobs, runners, wheel } = api;
+    if (options.makeToken !== true) return { jobs, runners, wheel, close: async () => {} };
     throw new CommandError('ERR_ARGS', '-T needs -a: by which eauth to log in');
   }
   const kept = await findSavedToken(api, eauth, context, options);
   if (kept !== undefined) return createUserSession(api, kept, async () => {});
-  const { token } = await api.logins.login({ eauth, ...(await askCredentials(context, options)) });
+  const { token } = await logIn(api, eauth, await askCredentials(context, options));
   if (options.makeToken === true) {
     await writeTokenFile(context.tokenFile, token);
     return createUserSession(api, token, async () => {});
@@ -87,6 +104,20 @@ export async function openCommandSession(
   return createUserSession(api, token, async () => {
     await api.logins.logout(token);
   });
+}
+
+/** @throws LoginFailure ERR_EAUTH; RemoteError */
+async function logIn(
+  { logins }: MasterApi,
+  eauth: string,
+  credentials: { readonly username: string; readonly password: string },
+): ReturnType<MasterApi['logins']['login']> {
+  try {
+    return await logins.login({ eauth, ...credentials });
+  } catch (error) {
+    if (!(error instanceof Error) || errorCodeOf(error) !== 'ERR_EAUTH') throw error;
+    throw new LoginFailure(eauth, credentials.username, error);
+  }
 }
 
 /** The token of the file, if it is good for this. */
@@ -125,34 +156,6 @@ function createUserSession(
   token: string,
   close: () => Promise<void>,
 ): CommandSession {
-  const { jobs, runners } = api.asUser(token);
-  return { jobs: { ...api.jobs, ...jobs }, runners: { ...api.runners, ...runners }, close };
-}
-
-// Log-in options [salt utils/parsers.py EAuthMixIn].
-
-/** As commander names them. */
-export interface LoginOptions {
-  readonly configDir: string;
-  readonly auth?: string;
-  /** Salt's other names for it. */
-  readonly eauth?: string;
-  readonly externalAuth?: string;
-  readonly makeToken?: boolean;
-  readonly username?: string;
-  readonly password?: string;
-}
-
-/** Adds them. */
-export function addLoginOptions(command: Command): Command {
-  return command
-    .option('-a, --auth <eauth>', "log in with this eauth and act with the user's rights")
-    .addOption(new Option('--eauth <eauth>').hideHelp())
-    .addOption(new Option('--external-auth <eauth>').hideHelp())
-    .option('-T, --make-token', 'log in, and store the token for later commands')
-    .option('--username <name>', 'name of the user (default: ask for it)')
-    .option(
-      '--password <text>',
-      'password of the user; visible in the process list (default: ask for it)',
-    );
+  const { jobs, runners, wheel } = api.asUser(token);
+  return { jobs: { ...api.jobs, ...jobs }, runners: { ...api.runners, ...runners }, wheel, close };
 }

@@ -4,10 +4,10 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { createInterface, type Interface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
-import { StandardInput } from './context.ts';
 import { interruptionSignal } from './interruption.ts';
 import type { LocalMaster } from './local-master.ts';
 import { runCommandLine } from './program.ts';
+import { StandardInput } from './standard-input.ts';
 
 /** The answer; empty when the person leaves with Ctrl-C or Ctrl-D. */
 function ask(question: string): Promise<string> {

@@ -134,13 +134,13 @@ const subcommands: readonly Subcommand[] = [
   {
     name: 'migrate',
     summary: 'prepare the migration from salt-master',
-    load: async () => (await import('./commands/ops.ts')).defineMigrate,
+    load: async () => (await import('./commands/migrate.ts')).defineMigrate,
   },
   {
     name: 'doctor',
     usage: '[options]',
     summary: 'check the configuration, files and machine of a master; changes nothing',
-    load: async () => (await import('./commands/ops.ts')).defineDoctor,
+    load: async () => (await import('./commands/doctor.ts')).defineDoctor,
   },
   {
     name: 'minion',

@@ -98,6 +98,7 @@ interface Update {
   readonly retcode?: unknown;
   readonly minions?: readonly string[];
   readonly missing?: readonly string[];
+  readonly isNarrowed?: true;
   readonly skipped?: number;
   readonly notSent?: readonly string[];
   readonly deliveries?: readonly Delivery[];
@@ -320,8 +321,15 @@ export class SettledJobs {
     if (!attempts.wasSent || jid === undefined) return undefined;
     try {
       for await (const item of attempts.stream(jobMethods.follow, { jid })) {
-        const { minions = [], missing = [], skipped = 0, notSent = [] } = item as Update;
-        return { receipt: { jid, minions, missing, skipped }, notSent };
+        const {
+          minions = [],
+          missing = [],
+          skipped = 0,
+          notSent = [],
+          isNarrowed,
+        } = item as Update;
+        const narrowed = isNarrowed === true ? { isNarrowed } : {};
+        return { receipt: { jid, minions, missing, skipped, ...narrowed }, notSent };
       }
     } catch (error) {
       // What it refuses to tell says nothing of what was done.

@@ -149,12 +149,18 @@ export interface ConfigWarning extends OptionOrigin {
     | 'narrowed'
     /** Rights of users that are wider than they seem, mean less than in Salt, or cannot be read. */
     | 'rights'
+    /** An entry of `external_auth` by which nobody can log in. */
+    | 'no-login'
     /** The reactor listens for tags that no rule lets anybody emit. */
     | 'unheard'
     /** A value that another option does not let have its effect. */
     | 'bounded'
     /** A directory that an option names and that is not there. */
     | 'missing-directory'
+    /** A file that an option names and that is not there. */
+    | 'missing-named-file'
+    /** A value that has no effect, and that another one was probably meant by. */
+    | 'unusable'
     /** One that nothing is lost without. */
     | 'not-needed'
     /** An option that neither has. */

@@ -119,6 +119,11 @@ const readers: Readonly<Record<string, (options: Options, config: ReadConfig) =>
     if (searches && eauth.ldapFilter?.includes('{{') !== true) {
       return { problem: 'auth.ldap.filter must name the user: (uid={{ username }})' };
     }
+    const unbalanced = [
+      ['auth.ldap.filter', eauth.ldapFilter],
+      ['auth.ldap.group_filter', eauth.ldapGroupFilter],
+    ].find(([, filter]) => !isBalanced(filter ?? ''));
+    if (unbalanced !== undefined) return { problem: `${unbalanced[0]} has unpaired parentheses` };
     if (!searches && eauth.ldapBinddn?.includes('{{') !== true) {
       return { problem: 'auth.ldap.binddn must name the user where auth.ldap.bindpw is not set' };
     }
@@ -130,6 +135,9 @@ const readers: Readonly<Record<string, (options: Options, config: ReadConfig) =>
       ? { problem: 'sharedsecret is not set' }
       : { settings: { kind: 'sharedsecret' } },
 };
+
+/** Names of the back ends that there are, as under `external_auth`. */
+export const servedEauths: readonly string[] = Object.keys(readers).sort();
 
 function readFile(options: Options): ReadBackend {
   const filename = textOf(options, 'filename', undefined);
@@ -179,6 +187,16 @@ function readJwt(options: Options): ReadBackend {
   return { settings: { kind: 'jwt', issuer, audience, jwksUri, algorithms: chosen, ...claims } };
 }
 
+/** Whether the parentheses of a filter are paired. Those in values are written as `\\28` and `\\29`. */
+function isBalanced(filter: string): boolean {
+  let depth = 0;
+  for (const sign of filter.replace(/[^()]/g, '')) {
+    depth += sign === '(' ? 1 : -1;
+    if (depth < 0) return false;
+  }
+  return depth === 0;
+}
+
 /** Keys travel unprotected on no other way but within this machine. */
 function isSafeUrl(text: string): boolean {
   const url = URL.canParse(text) ? new URL(text) : undefined;
@@ -213,6 +231,6 @@ export function warnOfBackends(config: MasterConfig, settings: Settings): Config
     if (!('problem' in read)) return [];
     const origin = entries?.get(name)?.origin ?? { file: 'options', line: 0, key: 'external_auth' };
     const message = `${placeOf(origin)}: external_auth: ${name}: ${read.problem}; nobody can log in by it`;
-    return [{ kind: 'rights', ...origin, message }];
+    return [{ kind: 'no-login', ...origin, message }];
   });
 }

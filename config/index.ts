@@ -10,6 +10,14 @@ export {
 } from './config-error.ts';
 export { withoutCredentials } from './credentials.ts';
 export type { EventExport, FileExport, NatsExport, WebhookExport } from './event-export.ts';
+export {
+  engineNames,
+  engineOption,
+  enginePrefixes,
+  forwardingEngines,
+  type Listening,
+  reactorPatterns,
+} from './event-listeners.ts';
 export { type EventRingOptions, eventRingSize } from './event-ring-options.ts';
 export {
   type ExtPillarEntry,
@@ -24,6 +32,7 @@ export {
   type FileBackendSettings,
   type JwtBackendSettings,
   readBackend,
+  servedEauths,
 } from './external-auth.ts';
 export type { GitAccess, GitLimits } from './git-options.ts';
 export {
@@ -100,17 +109,7 @@ export {
   type Settings,
   textsOf,
 } from './settings.ts';
-export {
-  engineNames,
-  engineOption,
-  enginePrefixes,
-  forwardingEngines,
-  type Listening,
-  planSignals,
-  reactorPatterns,
-  type SignalPlan,
-} from './signal-plan.ts';
-export { type ConfigSurvey, surveyMasterConfig } from './survey.ts';
+export { planSignals, type SignalPlan } from './signal-plan.ts';
 export { type LoadedTenants, loadSaltConfig, loadTenants, type SaltConfig } from './tenants.ts';
 export type { SslOptions, TransportName } from './transport-options.ts';
 export { findUnserved, type UnservedOption } from './unserved-options.ts';

@@ -6,14 +6,15 @@ import { warnOfFileBackends } from './fileserver-backend.ts';
 import { warnOfGrainRights } from './grain-rights.ts';
 import { loginOptions } from './login-options.ts';
 import { warnOfNarrowed } from './narrowed-patterns.ts';
+import { warnOfNodegroups } from './nodegroup-warnings.ts';
 import { type MasterConfig, namesIn } from './options.ts';
 import { ownOptions } from './own-options.ts';
+import { warnOfReactorTags } from './reactor-tags.ts';
 import { readConfigDirectory } from './read-config.ts';
 import { rightsOptions, saltOptions } from './salt-options.ts';
 import { warnOfSchedule } from './schedule.ts';
 import { warnOfSdbProfile } from './sdb-profiles.ts';
 import type { Settings } from './settings.ts';
-import { warnOfReactorTags } from './signal-plan.ts';
 import { findUnserved, unservedNames } from './unserved-options.ts';
 import { warnOfRights } from './user-rights.ts';
 
@@ -48,7 +49,8 @@ export interface CheckedConfig extends LoadedConfig {
 
 /** Reads what {@link loadMasterConfig} reads, and reports all mistakes and warnings. */
 export async function checkMasterConfig(directory: string): Promise<CheckedConfig> {
-  const { config, settings, files, warnings, problems } = await readConfigDirectory(directory);
+  const { warnings, ...read } = await readConfigDirectory(directory);
+  const { config, settings } = read;
   const more = [
     ...warnOfUnserved(settings),
     ...warnOfExtPillar(settings),
@@ -56,13 +58,14 @@ export async function checkMasterConfig(directory: string): Promise<CheckedConfi
     ...warnOfSchedule(settings),
     ...warnOfValues(config, settings),
     ...warnOfNarrowed(config, settings),
+    ...warnOfNodegroups(config, settings),
     ...warnOfRights(config, settings),
     ...warnOfGrainRights(config, settings),
     ...warnOfBackends(config, settings),
     ...warnOfReactorTags(config, settings),
     ...warnOfPushedFiles(config, settings),
   ];
-  return { config, settings, files, problems, warnings: [...warnings, ...more] };
+  return { ...read, warnings: [...warnings, ...more] };
 }
 
 /**

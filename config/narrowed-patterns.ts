@@ -7,7 +7,7 @@ import type { Grant, GrantSyntax } from '#acl';
 import { type ConfigWarning, placeOf } from './config-error.ts';
 import type { MasterConfig } from './options.ts';
 import { compilePermissions, type Permissions } from './permissions.ts';
-import { isSettings, type Settings } from './settings.ts';
+import { isSettings, type Setting, type Settings } from './settings.ts';
 
 /** Expressions that one warning names. */
 const maxNamed = 5;
@@ -18,7 +18,7 @@ export function warnOfNarrowed(
   settings: Settings,
 ): ConfigWarning[] {
   const warn = (name: string, value: Permissions | null, mapKey: GrantSyntax['mapKey']) =>
-    warnOfOption(name, value ?? {}, mapKey, settings.get(name)?.value);
+    warnOfOption(name, value ?? {}, mapKey, settings.get(name));
   return [
     ...warn('peer', peer, 'target'),
     ...warn('peer_run', peerRun, 'function'),
@@ -30,10 +30,11 @@ function warnOfOption(
   name: string,
   value: Permissions,
   mapKey: GrantSyntax['mapKey'],
-  given: unknown,
+  given: Setting | undefined,
 ): ConfigWarning[] {
-  if (!isSettings(given)) return [];
-  return [...given].flatMap(([id, { origin }]): ConfigWarning[] => {
+  if (typeof given?.value === 'boolean') return [warnOfFlag(name, given)];
+  if (!isSettings(given?.value)) return [];
+  return [...given.value].flatMap(([id, { origin }]): ConfigWarning[] => {
     // A report goes on behind an option that is refused.
     if (!Object.hasOwn(value, id)) return [];
     const grants = compilePermissions({ [id]: value[id] }, mapKey);
@@ -42,6 +43,13 @@ function warnOfOption(
     const message = `${placeOf(origin)}: ${name}: ${describe(patterns)}`;
     return [{ kind: 'narrowed', ...origin, message }];
   });
+}
+
+/** Salt starts with a value that is no map, and permits nothing. */
+function warnOfFlag(name: string, { origin, value }: Setting): ConfigWarning {
+  const found = `${name}: found ${String(value)}, expected a map`;
+  const message = `${placeOf(origin)}: ${found}; as in Salt, nothing is permitted`;
+  return { kind: 'narrowed', ...origin, message };
 }
 
 function describe(patterns: readonly string[]): string {

@@ -35,6 +35,8 @@ function permissions(mapKey: GrantSyntax['mapKey']): TUnsafe<Permissions> {
 
 function readPermissions(value: unknown, mapKey: GrantSyntax['mapKey']): Permissions | undefined {
   const plain = toPlain(value);
+  // As in Salt, a value that is no map permits nothing. A warning reports it.
+  if (typeof plain === 'boolean') return {};
   if (!isPermissions(plain)) return undefined;
   try {
     compilePermissions(plain, mapKey);

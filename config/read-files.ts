@@ -1,7 +1,17 @@
 import { lstat, readdir, readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
+import {
+  type Document,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  LineCounter,
+  parseDocument,
+  type ScalarTag,
+  type Tags,
+} from 'yaml';
 import { isMissing, type ValuePath } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { ConfigError, type ConfigWarning, type OptionOrigin, typeError } from './config-error.ts';
@@ -10,6 +20,17 @@ import { mergeSettings, overrideSettings, type Setting, type Settings } from './
 import { describeYamlProblem, markPosition } from './yaml-problem.ts';
 
 const defaultInclude = 'master.d/*.conf';
+
+/** PyYAML, which Salt reads files with, has no boolean of one letter. */
+const letter: ScalarTag = {
+  tag: 'tag:yaml.org,2002:str',
+  default: true,
+  test: /^[YyNn]$/,
+  resolve: (text) => text,
+};
+
+/** YAML 1.1 as PyYAML reads it. */
+const saltYaml = { version: '1.1', customTags: (tags: Tags): Tags => [letter, ...tags] } as const;
 
 /** What the files say, laid over each other. */
 export interface FileSettings {
@@ -158,7 +179,7 @@ function absolute(pattern: string, from: string): string {
  */
 export function parseConfigFile(text: string, file: string): Settings {
   const lines = new LineCounter();
-  const document = parseDocument(text, { version: '1.1', uniqueKeys: true, lineCounter: lines });
+  const document = parseDocument(text, { ...saltYaml, uniqueKeys: true, lineCounter: lines });
   const [problem] = [...document.errors, ...document.warnings];
   if (problem !== undefined) {
     // The parser's own message quotes the line, which may hold a secret.
@@ -240,7 +261,7 @@ export function yamlLines(text: string): (path: ValuePath) => number {
   return (path) => {
     if (read === undefined) {
       const lines = new LineCounter();
-      read = { document: parseDocument(text, { version: '1.1', lineCounter: lines }), lines };
+      read = { document: parseDocument(text, { ...saltYaml, lineCounter: lines }), lines };
     }
     return lineOf(read.document, read.lines, path);
   };

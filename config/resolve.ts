@@ -1,5 +1,4 @@
 import path from 'node:path';
-import { findNodegroupLoop } from '#minion-protocol';
 import { ConfigError, type OptionOrigin, typeError, unknownOption } from './config-error.ts';
 import { extPillarProblems } from './ext-pillar.ts';
 import { gitRemoteProblems } from './git-remotes.ts';
@@ -226,11 +225,6 @@ function conflictsOf(config: MasterConfig, { salt, own }: GivenOptions): readonl
       'accepts any key for any minion, also in place of a known one; ' +
         'if that is meant, set confirm_open_mode: true under saltbridge:',
     );
-  }
-  const loop = findNodegroupLoop(config.nodegroups);
-  if (loop !== undefined) {
-    const problem = `a nodegroup contains itself: ${loop.join(' > ')}; take one N@ of these out`;
-    refuse(salt, 'nodegroups', problem);
   }
   const served = servedTransports(config);
   if (served.some(({ relay, ssl }) => relay !== null && ssl !== false)) {

@@ -325,9 +325,9 @@ export const saltOptions = {
   ),
   pubHwm: option(
     'pub_hwm',
-    integer(1, many),
+    integer(0, many),
     1000,
-    'Publications that are queued for a slow subscriber.',
+    'Publications that are queued for a slow subscriber. 0: any number, of 8 MiB at most.',
   ),
   tcpKeepalive: option('tcp_keepalive', flag(), true, 'Whether idle connections are probed.'),
   tcpKeepaliveIdle: option(
@@ -531,9 +531,9 @@ export const saltOptions = {
   ),
   fileserverListCacheTime: option(
     'fileserver_list_cache_time',
-    integer(1, many, { unit: 'seconds' }),
+    integer(0, many, { unit: 'seconds' }),
     20,
-    'Time between scans for changed directories that the system did not report.',
+    'Time between scans for changed directories that the system did not report. 0: each request for a list scans them.',
     { extension: 'files', program: 'fileListCacheSeconds' },
   ),
   fileBufferSize: option(

@@ -1,11 +1,8 @@
-/** Finds who listens to events at a site, and the least signal policy with which they work. */
+/** The least signal policy with which the listeners of a site work. */
 
 import { isReservedTag, isSpecificTagGlob } from '#acl';
 import { compileGlob } from '#template/python/fnmatch.ts';
-import { type ConfigWarning, placeOf } from './config-error.ts';
-import type { MasterConfig } from './options.ts';
-import { rulesOf } from './policy-rules.ts';
-import { moduleNames, pairsOf, type Settings } from './settings.ts';
+import type { Listening } from './event-listeners.ts';
 
 /** A rule to grant, and who needs it. */
 interface PlannedRule {
@@ -29,6 +26,9 @@ export interface SignalPlan {
   /** No rule can be written. */
   readonly ungranted: readonly UnplannedPattern[];
 }
+
+const unservedReason =
+  'the listener is not served; write the rule if a program that takes its place needs the tag';
 
 type Verdict =
   | { readonly kind: 'needless' }
@@ -70,7 +70,9 @@ export function planSignals(
   };
   for (const item of listening) {
     const verdict = judge(item.pattern, enginePrefixes);
-    if (verdict.kind === 'needless') {
+    if (verdict.kind === 'grant' && item.isUnserved) {
+      plan.ungranted.push({ ...item, reason: unservedReason });
+    } else if (verdict.kind === 'needless') {
       plan.needless.push(item);
     } else if (verdict.kind === 'ungranted') {
       plan.ungranted.push({ ...item, reason: verdict.reason });
@@ -140,109 +142,3 @@ function literalBegin(pattern: string): string {
 function isWritable(pattern: string): boolean {
   return pattern.length <= maxTagLength && !/\p{Cc}/u.test(pattern);
 }
-
-// Listeners of a salt-master, and their tags.
-
-/** A glob that something listens for. */
-export interface Listening {
-  /** A glob on tags; `*`: everything. */
-  readonly pattern: string;
-  /** Who, for instance `reactor` or `engine http_logstash`. */
-  readonly listener: string;
-  readonly file: string;
-  /** 1 is the first; 0 if there is none. */
-  readonly line: number;
-}
-
-/** Engines that forward every event, or those of their `tags` [salt/engines of 3007.0]. */
-export const forwardingEngines: ReadonlySet<string> = new Set([
-  'fluent',
-  'http_logstash',
-  'logentries',
-  'logstash',
-  'test',
-]);
-
-/** Where engines that run in the master fire what they hear elsewhere. */
-const firingEngines: ReadonlyMap<string, string> = new Map([
-  ['docker_events', 'salt/engines/docker_events'],
-  ['ircbot', 'salt/engines/ircbot'],
-  ['junos_syslog', 'jnpr/syslog'],
-  ['libvirt_events', 'salt/engines/libvirt_events'],
-  ['napalm_syslog', 'napalm/syslog'],
-  ['redis_sentinel', 'salt/engine/redis_sentinel'],
-  ['slack', 'salt/engines/slack'],
-  ['slack_bolt', 'salt/engines/slack'],
-  ['sqs_events', 'salt/engine/sqs'],
-  ['webhook', 'salt/engines/hook'],
-]);
-
-/** Prefixes of tags that the master's own engines fire: nobody else needs to be let. */
-export function enginePrefixes(settings: Settings): string[] {
-  return engineNames(settings).flatMap((name) => firingEngines.get(name) ?? []);
-}
-
-/** What Salt's reactor listens for. */
-export function reactorPatterns(settings: Settings): Listening[] {
-  const { value, origin } = settings.get('reactor') ?? {};
-  if (!Array.isArray(value) || origin === undefined) return [];
-  return value
-    .flatMap((item) => pairsOf(item).map(([pattern]) => pattern))
-    .map((pattern) => ({ pattern, listener: 'reactor', file: origin.file, line: origin.line }));
-}
-
-export function engineNames(settings: Settings): string[] {
-  return moduleNames(settings.get('engines')?.value);
-}
-
-/** `- name: {option: …}`, or the older `- name: [{option: …}]`. */
-export function engineOption(engines: unknown, engine: string, option: string): unknown {
-  const options = [engines]
-    .flat()
-    .flatMap((item) => pairsOf(item))
-    .filter(([name]) => name === engine)
-    .flatMap(([, value]) => [value].flat().flatMap((map) => pairsOf(map)));
-  return options.find(([name]) => name === option)?.[1];
-}
-
-/**
- * One warning where Salt's `reactor:` has tags that need a rule and have none. Tags that the master
- * fires itself, that minions emit without any rule, and that a template decides are no such ones.
- */
-export function warnOfReactorTags(config: MasterConfig, settings: Settings): ConfigWarning[] {
-  const setting = settings.get('reactor');
-  const patterns = reactorPatterns(settings);
-  if (setting === undefined || patterns.length === 0) return [];
-  const permitted = rulesOf(config).flatMap((rule) =>
-    rule.action === 'signal' && rule.effect === 'allow' ? [rule.resource.tag] : [],
-  );
-  const unheard = planSignals(patterns, enginePrefixes(settings))
-    .rules.map(({ tag }) => tag)
-    .filter((tag) => !permitted.some((rule) => mayMeet(withoutPlaceholders(rule), tag)));
-  if (unheard.length === 0) return [];
-  const named = unheard.slice(0, maxNamed).join(', ');
-  const more = unheard.length > maxNamed ? ', …' : '';
-  const text = `reactor: nobody may emit ${unheard.length} of its tags (${named}${more}); saltbridge migrate check writes rules for them`;
-  const { origin } = setting;
-  return [{ kind: 'unheard', ...origin, message: `${placeOf(origin)}: ${text}` }];
-}
-
-/** Whether some tag may be meant by both; where wildcards stand in both, by what they begin with. */
-function mayMeet(rule: string, pattern: string): boolean {
-  if (literalPrefix(pattern) === pattern) return compileGlob(rule)(pattern);
-  if (literalPrefix(rule) === rule) return compileGlob(pattern)(rule);
-  const [begin, other] = [literalPrefix(rule), literalPrefix(pattern)];
-  return begin.startsWith(other) || other.startsWith(begin);
-}
-
-function literalPrefix(glob: string): string {
-  return glob.replace(/[*?[].*$/s, '');
-}
-
-function withoutPlaceholders(tag: string): string {
-  return tag.replace(/\$\{[^}]*\}/g, '*');
-}
-
-// Tags that a reactor listens for and nobody may emit.
-
-const maxNamed = 5;

@@ -84,7 +84,7 @@ const transportSection = section(
     ssl: optional(ssl),
     zmqFiltering: optional(flag()),
     zmqBacklog: optional(integer(1, 65_535)),
-    pubHwm: optional(integer(1, many)),
+    pubHwm: optional(integer(0, many)),
     tcpKeepalive: optional(flag()),
     tcpKeepaliveIdle: optional(integer(-1, many)),
   },

@@ -16,6 +16,7 @@ const statusOfMasterError: ReadonlyMap<string, number> = new Map([
   ['ERR_JOB_LIMIT', 503],
   ['ERR_JOB_UNKNOWN', 404],
   ['ERR_MASTER_STOPPED', 503],
+  ['ERR_NODEGROUP_LOOP', 400],
   ['ERR_NODEGROUP_UNKNOWN', 400],
   ['ERR_STORE_FULL', 503],
   ['ERR_STORE_UNAVAILABLE', 503],

@@ -58,11 +58,11 @@ export type {
   MinionConfig,
   NewEnrolment,
 } from './enroll/enrolment.ts';
-export { isLive } from './enroll/enrolment.ts';
 export type { EnrollApi } from './enroll/enrolment-service.ts';
 export type { EnrolmentModule } from './enroll/open-enrolment.ts';
 export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
 export { familyOf, figureOf } from './figures.ts';
+export { groupTexts } from './group-texts.ts';
 export {
   createCallerResolver,
   ownerNameOf,
@@ -72,6 +72,7 @@ export {
 export { addRegistrationRoutes } from './http/registration-routes.ts';
 export { describeRoute, listOf, parseBody, parseForm } from './http/route-schema.ts';
 export { httpProblemOf } from './http-problems.ts';
+export { isLive } from './live-enrolment.ts';
 export { parseKeystoneOptions } from './openstack/keystone-options.ts';
 export { type Credentials, requestToken } from './openstack/log-in.ts';
 export type { DeliveryOutcome } from './openstack/service-answer.ts';
@@ -107,7 +108,6 @@ export type { CommandsService } from './services.ts';
 export { bridgeServices } from './services.ts';
 export { SharedNames } from './shared-names.ts';
 export { quoteForShell } from './shell-text.ts';
-export { groupTexts } from './signals/handle-groups.ts';
 export type { HandleInfo, HandleRegistration } from './signals/handles.ts';
 export type { SignalsModule } from './signals/open-signals.ts';
 export type { OutboxEntry } from './signals/outbox-entry.ts';

@@ -169,6 +169,7 @@ export {
   type Jobs,
   joinKeywords,
   type RunDeps,
+  readBatchSize,
   readBounded,
   returnerOf,
   returnRow,

@@ -77,7 +77,7 @@ function createTransport(
     publishPort: served.publishPort,
     backlog: served.zmqBacklog,
     keepAliveIdleMs: served.tcpKeepalive ? Math.max(0, served.tcpKeepaliveIdle) * 1000 : null,
-    maxQueuedMessages: served.pubHwm,
+    maxQueuedMessages: served.pubHwm === 0 ? Number.POSITIVE_INFINITY : served.pubHwm,
     limits: { maxMessageBytes },
     ...(served.relay === null ? {} : { relay: toRelayPorts(served.relay) }),
   };

@@ -90,7 +90,12 @@ export {
   type MinionResources,
   traverseFacts,
 } from './targeting/facts.ts';
-export { findNodegroupLoop, type Nodegroups } from './targeting/nodegroups.ts';
+export {
+  findNodegroupLoop,
+  findUndefinedGroup,
+  NodegroupLoop,
+  type Nodegroups,
+} from './targeting/nodegroups.ts';
 export {
   compileLinearPattern,
   compilePattern,

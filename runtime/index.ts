@@ -34,7 +34,7 @@ export {
   tryParseJson,
   writeJson,
 } from './json.ts';
-export { type JsonOptions, readJson, readJsonInSteps } from './json-reader.ts';
+export { integerOf64Bits, type JsonOptions, readJson, readJsonInSteps } from './json-reader.ts';
 export { isSmallJson, type JsonForm, writeJsonInSteps } from './json-writer.ts';
 export {
   type EntityReference,

@@ -11,8 +11,8 @@ export interface JsonOptions<T = never> {
   /** Maximum levels of lists and maps. Default 256. */
   readonly maxDepth?: number;
   /**
-   * Whether to refuse what Salt cannot represent: integers beyond 64 bits, infinite numbers, and
-   * text that is not Unicode. Default false.
+   * Whether values become what Salt can represent: an integer beyond 64 bits is its decimal text,
+   * as Salt sends it; infinite numbers and text that is not Unicode are refused. Default false.
    */
   readonly isStrict?: boolean;
   /** Replaces each map once it is complete. Default: maps stay. */
@@ -55,6 +55,11 @@ function parseWhole(text: string): JsonOf<never> {
   }
 }
 
+/** Returns an integer, or its decimal text if it has no form of 64 bits, signed or unsigned. */
+export function integerOf64Bits(value: bigint): bigint | string {
+  return value < -(2n ** 63n) || value >= 2n ** 64n ? String(value) : value;
+}
+
 /** Checks values against the options, and replaces maps. */
 class JsonChecker<T> {
   readonly #maxValues: number;
@@ -92,14 +97,12 @@ class JsonChecker<T> {
   }
 
   checkNumber(value: number | bigint): void {
-    if (!this.#isStrict) return;
-    if (typeof value === 'number') {
-      if (Number.isFinite(value)) return;
-      throw new JsonError('value', 'a number beyond what a float can be');
-    }
-    if (value < -(2n ** 63n) || value >= 2n ** 64n) {
-      throw new JsonError('value', 'an integer beyond 64 bits');
-    }
+    if (!this.#isStrict || typeof value === 'bigint' || Number.isFinite(value)) return;
+    throw new JsonError('value', 'a number beyond what a float can be');
+  }
+
+  completeNumber(value: number | bigint): number | bigint | string {
+    return this.#isStrict && typeof value === 'bigint' ? integerOf64Bits(value) : value;
   }
 
   replace(map: JsonMap<T>): JsonOf<T> {
@@ -110,8 +113,10 @@ class JsonChecker<T> {
   complete(value: JsonOf<never>, depth: number): JsonOf<T> {
     this.enter(depth);
     if (typeof value === 'string') this.checkText(value);
-    else if (typeof value === 'number' || typeof value === 'bigint') this.checkNumber(value);
-    else if (Array.isArray(value)) return value.map((item) => this.complete(item, depth + 1));
+    else if (typeof value === 'number' || typeof value === 'bigint') {
+      this.checkNumber(value);
+      return this.completeNumber(value);
+    } else if (Array.isArray(value)) return value.map((item) => this.complete(item, depth + 1));
     else if (typeof value === 'object' && value !== null) {
       const map: JsonMap<T> = Object.create(null);
       for (const [key, item] of Object.entries(value)) {
@@ -214,7 +219,7 @@ class SlicedJson<T> extends Tokenizer {
   }
 
   #completed(value: Element['value']): JsonOf<T> {
-    if (typeof value === 'number') return this.#number;
+    if (typeof value === 'number') return this.#checker.completeNumber(this.#number);
     if (typeof value !== 'object' || value === null) return value ?? null;
     // Members are complete, and replaced where they are to be.
     const read = value as JsonOf<T>[] | JsonMap<T>;

@@ -18,6 +18,7 @@ const statuses: ReadonlyMap<string, number> = new Map([
   ['ERR_KEY_STATE', 409],
   ['ERR_MASTER_DRAINING', 503],
   ['ERR_MASTER_STOPPED', 503],
+  ['ERR_NODEGROUP_LOOP', 400],
   // As clients know it.
   ['ERR_NODEGROUP_UNKNOWN', 500],
   ['ERR_SOCKET', 503],

@@ -38,7 +38,7 @@ export async function runLocal(
 ): Promise<WireValue> {
   const request = await toRequest(localForm(low), bodies);
   const updates = noteNarrowing(user.jobs.run(request, signal), warnings);
-  return collect(request, updates, low.full_return === true);
+  return collect(updates, low.full_return === true);
 }
 
 /** The same, on a few minions that have the function. */
@@ -51,7 +51,7 @@ export async function runSubset(
   const subset = countOf(form.subset ?? form.sub) ?? usualSubset;
   const request = { ...(await toRequest(form, bodies)), subset };
   const updates = noteNarrowing(user.jobs.run(request, signal), warnings);
-  return collect(request, updates, low.full_return === true);
+  return collect(updates, low.full_return === true);
 }
 
 /** Exactly `{jid, minions}`; nothing where nobody is meant. */
@@ -61,7 +61,7 @@ export async function startLocal(
 ): Promise<WireMap> {
   const request = await toRequest(localForm(low), bodies);
   const { jid, minions, missing, isNarrowed, problem } = await user.jobs.publish(request);
-  if (problem !== undefined) throw brokenTarget(request, problem);
+  if (problem !== undefined) throw brokenTarget(problem);
   if (isNarrowed === true) warnings.add(narrowedTarget);
   if (missing.length > 0) warnings.add(`not addressed: ${missing.join(', ')}`);
   return minions.length === 0 ? {} : { jid, minions: [...minions] };
@@ -103,15 +103,11 @@ async function* noteNarrowing<U extends BatchUpdate>(
   }
 }
 
-async function collect(
-  request: RunRequest,
-  updates: AsyncIterable<JobUpdate>,
-  isFull: boolean,
-): Promise<WireMap> {
+async function collect(updates: AsyncIterable<JobUpdate>, isFull: boolean): Promise<WireMap> {
   const values: WireMap = Object.create(null);
   for await (const update of updates) {
     if (update.type === 'published' && update.problem !== undefined) {
-      throw brokenTarget(request, update.problem);
+      throw brokenTarget(update.problem);
     }
     if (update.type === 'return') values[returnerOf(update)] = describeReturn(update, isFull);
     if (update.type !== 'finished') continue;
@@ -179,9 +175,6 @@ function countOf(value: WireValue | undefined): number | undefined {
   throw new SaltApiError('ERR_HTTP_FIELDS', 'subset: expected a number of minions');
 }
 
-/** Clients know an unknown nodegroup as an unexpected error. */
-function brokenTarget({ tgt }: RunRequest, problem: string): SaltApiError {
-  const hasGroup = [tgt].flat().some((text) => /(?:^|[\s(])N@/.test(text));
-  const options = hasGroup ? { status: 500 } : {};
-  return new SaltApiError('ERR_HTTP_FIELDS', `tgt: ${problem}`, options);
+function brokenTarget(problem: string): SaltApiError {
+  return new SaltApiError('ERR_HTTP_FIELDS', `tgt: ${problem}`);
 }

@@ -19,9 +19,9 @@ import { saltFunctions } from './render/template-functions.ts';
 import { insteadOfFunction, unservedFunctions } from './render/unserved-functions.ts';
 
 /** Kinds of rows, in the order of the document. */
-export const compatibilityKinds = ['runner', 'wheel', 'function', 'filter'] as const;
+const compatibilityKinds = ['runner', 'wheel', 'function', 'filter'] as const;
 
-export type CompatibilityKind = (typeof compatibilityKinds)[number];
+type CompatibilityKind = (typeof compatibilityKinds)[number];
 
 /** One element of Salt, and how this master serves it. */
 export interface CompatibilityRow {
@@ -133,10 +133,7 @@ function rowsOf(
 }
 
 /** The table of one kind as Markdown: a row for each module, or for each filter that is refused. */
-export function compatibilityTable(
-  rows: readonly CompatibilityRow[],
-  kind: CompatibilityKind,
-): string {
+function compatibilityTable(rows: readonly CompatibilityRow[], kind: CompatibilityKind): string {
   const own = rows.filter((row) => row.kind === kind);
   const lines = kind === 'filter' ? filterLines(own) : moduleLines(own);
   return `${lines.join('\n')}\n`;

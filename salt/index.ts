@@ -7,8 +7,10 @@ import type { ExtPillar, MasterExtension, PillarProvider, TopsProvider } from '#
 import type { FileServerOptions } from './file-trees/open-file-roots.ts';
 
 export type { FileServerOptions } from './file-trees/open-file-roots.ts';
+export { runnerProblem } from './not-served.ts';
 export { extPillarFiles, extPillarHttp, openFileRoots } from './program-sources.ts';
 export type { Chunk } from './reactor/reactor-chunks.ts';
+export { rendererProblem } from './render/render-pipe.ts';
 
 /** Names of Salt's services. */
 export const saltServiceNames = [
@@ -101,6 +103,12 @@ export async function preloadSaltServices(): Promise<void> {
     import('./peers/extension.ts'),
     import('./tops/extension.ts'),
   ]);
+}
+
+/** Names of the functions that templates of pillar or orchestrations may call. */
+export async function loadTemplateFunctionNames(): Promise<readonly string[]> {
+  const { templateFunctionNames } = await import('./compatibility.ts');
+  return templateFunctionNames();
 }
 
 /** Loads what reads reactor files without an event. */

@@ -140,6 +140,18 @@ export function insteadOfRunner(fun: string): string | undefined {
   return instead(fun, saltRunners, insteadOfRunners);
 }
 
+/**
+ * Returns why no runner of this name can be run: neither Salt nor this master has one, or this
+ * master does not serve it. Runners of the bridge begin with `saltbridge_`.
+ */
+export function runnerProblem(fun: string): string | undefined {
+  if (!saltRunners.has(fun)) {
+    return fun.startsWith('saltbridge_') ? undefined : `there is no runner ${fun}`;
+  }
+  const { [fun]: advice } = insteadOfRunners;
+  return advice === undefined ? undefined : `the runner ${fun} is not served: ${advice}`;
+}
+
 /** The same of a wheel function. */
 export function insteadOfWheel(fun: string): string | undefined {
   return instead(fun, saltWheels, insteadOfWheels);

@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { CompilerState, Extractor } from '@microsoft/api-extractor';
-import { rpcMethods } from '#master';
+import { coreMethods } from '#master';
 import {
   emitDeclarations,
   extractorConfig,
@@ -83,7 +83,7 @@ const tableStart = /^\| Method +\|/m;
 
 /** Writes or compares the table on the page about the methods of the interface. */
 function documentMethods() {
-  const rows = [...rpcMethods].map(([name, { parameters, access, isStream, audit }]) => {
+  const rows = [...coreMethods()].map(([name, { parameters, access, isStream, audit }]) => {
     const answer = isStream ? 'stream' : 'value';
     const action = audit === undefined ? '–' : `\`${audit.action}\``;
     const columns = [`\`${name}\``, parametersOf(parameters), answer, `\`${access}\``, action];

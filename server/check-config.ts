@@ -16,7 +16,14 @@ import {
 import { checkBridgeOptions } from '#guests';
 import { keyPath, type SectionProblem } from '#heat-bridge';
 import type { ValuePath } from '#runtime';
-import { findMissingRoots, findUnreadableCertificates, isDirectory } from './named-files.ts';
+import {
+  findMissingFiles,
+  findMissingRoots,
+  findUnreadableCertificates,
+  isDirectory,
+  type ValueProblem,
+} from './named-files.ts';
+import { findUnservedFunctions } from './named-functions.ts';
 
 /** A configuration directory that was looked at; of one with tenants, those of the tenants too. */
 export interface ConfigCheck {
@@ -91,11 +98,13 @@ function noDirectory(
 }
 
 /** Looks at what the bridge and the options name as well. */
-async function withNamedFiles(checked: CheckedConfig): Promise<CheckedConfig> {
+export async function withNamedFiles(checked: CheckedConfig): Promise<CheckedConfig> {
   const { config, settings, problems, warnings } = checked;
   const bridge = await checkBridgeOptions(config);
   const certificates = await findUnreadableCertificates(config);
   const missing = await findMissingRoots(settings);
+  const files = await findMissingFiles(checked);
+  const functions = findUnservedFunctions(config);
   return {
     ...checked,
     problems: [
@@ -103,7 +112,12 @@ async function withNamedFiles(checked: CheckedConfig): Promise<CheckedConfig> {
       ...bridge.map((it) => sectionError(settings, it)),
       ...certificates.map(({ key, problem }) => toConfigError(settings, key, problem)),
     ],
-    warnings: [...warnings, ...missing],
+    warnings: [
+      ...warnings,
+      ...missing,
+      ...files.map((it) => toWarning(settings, 'missing-named-file', it)),
+      ...functions.map((it) => toWarning(settings, 'unusable', it)),
+    ],
   };
 }
 
@@ -120,6 +134,15 @@ function sectionError(
 
 function toConfigError(settings: Settings, path: ValuePath, problem: string): ConfigError {
   return new ConfigError('ERR_OPTION_TYPE', originAt(settings, path), problem);
+}
+
+function toWarning(
+  settings: Settings,
+  kind: ConfigWarning['kind'],
+  { key, problem }: ValueProblem,
+): ConfigWarning {
+  const { file, line, key: name, entry, message } = toConfigError(settings, key, problem);
+  return { kind, file, line, key: name, ...(entry === undefined ? {} : { entry }), message };
 }
 
 /** The place of a key, or of the nearest one above it that a file has. */

@@ -3,15 +3,17 @@
 import { readFile, stat } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
 import {
+  type CheckedConfig,
   type ConfigWarning,
   isSettings,
   type MasterConfig,
   placeOf,
+  readBackend,
   type Settings,
   type SslOptions,
   textsOf,
 } from '#config';
-import { describeSystemError } from '#runtime';
+import { describeSystemError, type ValuePath } from '#runtime';
 
 /** A file that cannot be used, and the option that names it: keys from the top of a file. */
 export interface FileProblem {
@@ -108,4 +110,78 @@ export async function findMissingRoots(settings: Settings): Promise<ConfigWarnin
     }
   }
   return warnings;
+}
+
+/** A value that has no effect, and the keys that lead to it from the top of a file. */
+export interface ValueProblem {
+  readonly key: ValuePath;
+  readonly problem: string;
+}
+
+/** Files that options name and that are not there. A master starts without them. */
+export async function findMissingFiles({
+  config,
+  settings,
+}: Pick<CheckedConfig, 'config' | 'settings'>): Promise<ValueProblem[]> {
+  const named: readonly (readonly [key: ValuePath, file: string])[] = [
+    ...ofOption(settings, 'autosign_file', config.autosignFile),
+    ...ofOption(settings, 'autoreject_file', config.autorejectFile),
+    ...ofOption(settings, 'autosign_grains_dir', config.autosignGrainsDir),
+    ...reactorFiles(config, settings),
+    ...passwordFiles(config),
+  ];
+  const found = await Promise.all(
+    named.map(async ([key, file]) => {
+      const isThere = await Promise.all(placesOf(file, config).map(exists));
+      const problem = `${file} does not exist, and has no effect`;
+      return isThere.includes(true) ? [] : [{ key, problem }];
+    }),
+  );
+  return found.flat();
+}
+
+/** A path of an option that was given; its default may be missing. */
+function ofOption(
+  settings: Settings,
+  name: string,
+  file: string | null,
+): (readonly [ValuePath, string])[] {
+  return file === null || file === '' || !settings.has(name) ? [] : [[[name], file]];
+}
+
+function reactorFiles(
+  { fileserverBackend, reactor }: MasterConfig,
+  settings: Settings,
+): (readonly [ValuePath, string])[] {
+  if (!settings.has('reactor')) return [];
+  const isOnDisk = fileserverBackend.every((name) => name === 'roots');
+  return reactor.flatMap(({ tag, sls }, index) =>
+    sls.flatMap((file, place) => {
+      const isKnown = isOnDisk || !file.startsWith('salt://');
+      return isKnown && !/[*?[]/.test(file)
+        ? [[['reactor', index, tag, place], file] as const]
+        : [];
+    }),
+  );
+}
+
+/** Files of users and passwords of the eauth `file`. */
+function passwordFiles(config: MasterConfig): (readonly [ValuePath, string])[] {
+  const read = readBackend('file', config);
+  if (config.externalAuth.file === undefined || !('settings' in read)) return [];
+  const { settings } = read;
+  return settings.kind === 'file'
+    ? [[['external_auth', 'file', '^filename'], settings.filename]]
+    : [];
+}
+
+/** Where a file may be: `salt://` is below each directory of the environment base. */
+function placesOf(file: string, { fileRoots }: MasterConfig): readonly string[] {
+  const [, below] = /^salt:\/\/(.+)$/s.exec(file) ?? [];
+  if (below === undefined) return [file];
+  return (fileRoots.base ?? []).map((root) => `${root}/${below}`);
+}
+
+async function exists(file: string): Promise<boolean> {
+  return (await stat(file).catch(() => undefined)) !== undefined;
 }

@@ -167,10 +167,6 @@ export class JobFollower {
     }
   }
 
-  async #printMinions(what: string, minions: readonly string[]): Promise<void> {
-    await printLine(this.#stderr, `saltbridge: ${what}: ${minions.map(escapeName).join(', ')}`);
-  }
-
   async #finish(): Promise<number> {
     const { hasSummary, isProgressOnly, isVerbose, output, showsSilent } = this.#options;
     const failed = this.#returns.filter(({ isFailure }) => isFailure);
@@ -188,8 +184,8 @@ export class JobFollower {
   /** As Salt, with `--static` the exit code says whether anybody returned, and nothing else. */
   async #finishWhole(fun: string | readonly string[]): Promise<number> {
     const { output, sink, isStatic } = this.#options;
-    if (this.#silent.length > 0) await this.#printMinions('no answer', this.#silent);
-    if (this.#returns.length === 0) return this.#finishWithoutReturns();
+    await reportSilent(this.#stderr, this.#silent);
+    if (this.#returns.length === 0) return reportNoReturn(this.#stderr);
     const texts =
       fun === 'sys.doc'
         ? formatFunctionDocs(this.#returns, output)
@@ -203,12 +199,7 @@ export class JobFollower {
     if (!this.#options.isStatic) {
       await this.#options.sink.write(formatReturns([], '', this.#options.output));
     }
-    return this.#finishWithoutReturns();
-  }
-
-  async #finishWithoutReturns(): Promise<number> {
-    await printLine(this.#stderr, noReturnReceived);
-    return exitCodes.noReturn;
+    return reportNoReturn(this.#stderr);
   }
 
   async #finishInterrupted(): Promise<number> {
@@ -219,6 +210,26 @@ export class JobFollower {
   }
 }
 
+async function reportMinions(
+  stderr: CommandContext['stderr'],
+  what: string,
+  minions: readonly string[],
+): Promise<void> {
+  await printLine(stderr, `saltbridge: ${what}: ${minions.map(escapeName).join(', ')}`);
+}
+
+async function reportSilent(
+  stderr: CommandContext['stderr'],
+  minions: readonly string[],
+): Promise<void> {
+  if (minions.length > 0) await reportMinions(stderr, 'no answer', minions);
+}
+
+async function reportNoReturn(stderr: CommandContext['stderr']): Promise<number> {
+  await printLine(stderr, noReturnReceived);
+  return exitCodes.noReturn;
+}
+
 function minionOf({ minion }: MinionReturn): string {
   return minion;
 }
@@ -227,6 +238,8 @@ function minionOf({ minion }: MinionReturn): string {
 interface BatchFollowerOptions {
   readonly output: OutputOptions;
   readonly sink: OutputSink;
+  /** Whether all returns are printed together at the end. */
+  readonly isStatic: boolean;
 }
 
 /** Follows a batch and prints what `salt --batch` prints [salt cli/batch.py]. For a single use. */
@@ -234,6 +247,9 @@ export class BatchFollower {
   readonly #stdout: CommandContext['stdout'];
   readonly #stderr: CommandContext['stderr'];
   readonly #options: BatchFollowerOptions;
+  /** Collected for `--static`. */
+  readonly #returns: MinionReturn[] = [];
+  readonly #silent: string[] = [];
   #jid: string | undefined;
   #code: number = exitCodes.ok;
 
@@ -243,7 +259,10 @@ export class BatchFollower {
     this.#options = options;
   }
 
-  /** Runs the batch and prints it to its end. @returns the exit code: the highest retcode */
+  /**
+   * Runs the batch and prints it to its end.
+   * @returns the exit code: the highest retcode; with `--static` 2 if no minion returned, else 0
+   */
   async follow(
     jobs: MasterApi['jobs'],
     request: BatchRequest,
@@ -257,7 +276,7 @@ export class BatchFollower {
     } catch (error) {
       if (!signal.aborted) throw error;
     }
-    if (!signal.aborted) return this.#code;
+    if (!signal.aborted) return this.#options.isStatic ? this.#finishWhole(request) : this.#code;
     const text = '\nExiting gracefully on Ctrl-c';
     await printLine(this.#stderr, this.#jid === undefined ? text : formatInterrupted(this.#jid));
     return exitCodes.interrupted;
@@ -269,6 +288,7 @@ export class BatchFollower {
         return this.#showGathered(update);
       case 'published': {
         this.#jid = update.jid;
+        if (this.#options.isStatic) return;
         const minions = pythonRepr([...update.minions].sort(textOrder));
         return printLine(this.#stdout, `\nExecuting run on ${minions}\n`);
       }
@@ -278,7 +298,10 @@ export class BatchFollower {
         return;
       case 'finished':
         for (const minion of [...update.silent, ...update.reconnecting]) {
-          await this.#write(new Map([[minion, {}]]), undefined);
+          if (this.#options.isStatic) {
+            this.#silent.push(minion);
+            this.#returns.push({ minion, value: {}, isFailure: true });
+          } else await this.#write(new Map([[minion, {}]]), undefined);
         }
         return;
       case 'ended':
@@ -298,8 +321,12 @@ export class BatchFollower {
   }: Extract<BatchUpdate, { type: 'gathered' }>): Promise<void> {
     if (isNarrowed) await printLeftOut(this.#stderr, { missing: [], isNarrowed });
     if (minions.length === 0) {
-      const told = silent.length > 0 ? [] : noBatch;
-      for (const line of told) await printLine(this.#stdout, line);
+      if (silent.length > 0) this.#silent.push(...silent);
+      else for (const line of this.#noBatchLines()) await printLine(this.#stdout, line);
+      return;
+    }
+    if (this.#options.isStatic) {
+      this.#silent.push(...silent);
       return;
     }
     for (const minion of silent) {
@@ -308,8 +335,25 @@ export class BatchFollower {
     }
   }
 
+  #noBatchLines(): readonly string[] {
+    return this.#options.isStatic ? [noMinionsMatched] : noBatch;
+  }
+
+  async #finishWhole({ fun }: BatchRequest): Promise<number> {
+    const { output, sink } = this.#options;
+    await reportSilent(this.#stderr, this.#silent);
+    if (this.#returns.length === 0) return reportNoReturn(this.#stderr);
+    await sink.write(formatReturns(this.#returns, fun, output));
+    return exitCodes.ok;
+  }
+
   async #showReturn(jid: string, result: JobReturn): Promise<void> {
     const { retcode, return: value, out } = result;
+    if (this.#options.isStatic) {
+      const isFailure = isFailureCode(retcode);
+      this.#returns.push({ minion: returnerOf(result), value, isFailure });
+      return;
+    }
     const code = highestCode(retcode);
     this.#code = Math.max(this.#code, code);
     const data = new Map<string, WireValue>([

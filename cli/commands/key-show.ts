@@ -124,6 +124,7 @@ async function printByState(
 /** The id, and what an operator should know of it. */
 function describeKey({ id, protocol, conflicts, ...marks }: KeyInfo): string {
   const notes: string[] = [];
+  if (marks.isInvalid) notes.push('no public key');
   if (marks.isUnusual) notes.push('unusual id');
   if (marks.alike) notes.push(`looks like ${formatIds(marks.alike)}`);
   if (marks.sharedWith) notes.push(`same key as ${formatIds(marks.sharedWith)}`);

@@ -59,6 +59,7 @@ async function changeKeys(
     context.setExitCode(exitCodes.failure);
     return;
   }
+  if (operation === 'accept') await reportInvalidKeys(api, glob, options, context);
   if (changes.length === 0) throw noMatchError(statesOf(operation, options), glob);
   if (options.json) await printJson(context.stdout, changes);
   else {
@@ -69,6 +70,27 @@ async function changeKeys(
       );
     }
   }
+}
+
+/** Reports keys that match and cannot be accepted. */
+async function reportInvalidKeys(
+  api: MasterApi['keys'],
+  glob: string,
+  options: KeyChangeOptions,
+  { stderr, setExitCode }: CommandContext,
+): Promise<void> {
+  const matches = compileGlob(glob);
+  const states = statesOf('accept', options);
+  for (const { id, state, isInvalid } of await api.list()) {
+    if (!isInvalid || !states.includes(state) || !matches(id)) continue;
+    await printLine(stderr, `saltbridge: ${invalidKeyText(id)}`);
+    setExitCode(exitCodes.failure);
+  }
+}
+
+/** Salt's message about a key that cannot be accepted. */
+export function invalidKeyText(id: string): string {
+  return `Unable to accept invalid key for ${escapeName(id)}.`;
 }
 
 /**
@@ -97,6 +119,7 @@ async function changeConfirmed(
   if (!/^y(es)?$/i.test((await ask('Proceed? [y/N] ')).trim())) return undefined;
   const changes: KeyChange[] = [];
   for (const key of keys) {
+    if (operation === 'accept' && key.isInvalid) continue;
     const changed = await changeKey(operation, api, key, options);
     if (changed.length === 0) await warnKeyChanged(key, context);
     changes.push(...changed);
@@ -115,7 +138,7 @@ async function warnKeyChanged({ id }: KeyInfo, context: CommandContext): Promise
 export function changeKey(
   operation: KeyOperation,
   api: MasterApi['keys'],
-  { id, state, fingerprint }: KeyInfo,
+  { id, state, fingerprint }: Pick<KeyInfo, 'id' | 'state' | 'fingerprint'>,
   options: Pick<KeyChangeOptions, 'fingerprint'>,
 ): Promise<readonly KeyChange[]> {
   return api[operation]({

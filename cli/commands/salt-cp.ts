@@ -19,6 +19,7 @@ import {
 import { formatData } from '../output/outputters.ts';
 import { printLine } from '../terminal.ts';
 import { noMinionsMatched } from './follow-salt-job.ts';
+import { printSaltFailure } from './salt-failures.ts';
 import { printLeftOut } from './salt-output.ts';
 import { addTargetOptions, rangeProblem, type TargetOptions, toTarget } from './salt-target.ts';
 import { formatSaltUsageError, useSaltUsage } from './salt-usage.ts';
@@ -289,7 +290,8 @@ async function runSaltCp(
     await sink.write(formatData(answers, undefined, output));
     return exitCodes.ok;
   } catch (error) {
-    if (!(error instanceof CopyStopped)) throw error;
+    if (!(error instanceof CopyStopped))
+      return printSaltFailure(error, 'salt-cp', context, options);
     await printLine(error.isError ? stderr : stdout, error.message);
     return error.exitCode;
   }

@@ -1,10 +1,7 @@
 /** Operations on existing keys [salt key.py KeyCLI]. */
 
-import { readFile } from 'node:fs/promises';
-import path from 'node:path';
-import { loadMasterConfig } from '#config';
-import type { KeyInfo, KeyState, MasterApi } from '#master';
-import { keyFingerprint, type WireValue } from '#minion-protocol';
+import type { KeyState } from '#master';
+import type { WireValue } from '#minion-protocol';
 import { textOrder } from '#template/python/comparison.ts';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import type { CommandContext } from '../context.ts';
@@ -12,18 +9,9 @@ import { CommandError } from '../errors.ts';
 import type { OutputChoice } from '../output/output-options.ts';
 import { formatData } from '../output/outputters.ts';
 import { escapeName, printLine } from '../terminal.ts';
-import { changeKey, type KeyOperation } from './key.ts';
+import { invalidKeyText, type KeyOperation } from './key.ts';
 import { formatKeys, type KeyPlaceName, type KeysByPlace } from './salt-key-output.ts';
-
-type LocalKeyInfo = Awaited<ReturnType<MasterApi['keys']['local']>>[number];
-
-/** Salt's directories, in the order in which it looks into them. */
-const keyPlaces: readonly { readonly place: KeyPlaceName; readonly state: KeyState }[] = [
-  { place: 'minions', state: 'accepted' },
-  { place: 'minions_pre', state: 'pending' },
-  { place: 'minions_rejected', state: 'rejected' },
-  { place: 'minions_denied', state: 'denied' },
-];
+import { keyPlaces, type ListedKey, type SaltKeySource } from './salt-key-source.ts';
 
 /** Which states an argument of `--list` means, by how it begins. */
 const listArguments: readonly (readonly [string, readonly KeyState[]])[] = [
@@ -53,24 +41,18 @@ export function listedStates(argument: string): readonly KeyState[] | undefined 
 
 /** Shows and changes keys in Salt's words. */
 export class SaltKeyActions {
-  readonly #api: MasterApi['keys'];
+  readonly #source: SaltKeySource;
   readonly #context: CommandContext;
   readonly #choice: OutputChoice;
-  readonly #configDir: string;
 
-  constructor(
-    api: MasterApi['keys'],
-    context: CommandContext,
-    { choice, configDir }: { readonly choice: OutputChoice; readonly configDir: string },
-  ) {
-    this.#api = api;
+  constructor(source: SaltKeySource, context: CommandContext, choice: OutputChoice) {
+    this.#source = source;
     this.#context = context;
     this.#choice = choice;
-    this.#configDir = configDir;
   }
 
   async list(states: readonly KeyState[]): Promise<void> {
-    const keys = await this.#api.list();
+    const keys = await this.#source.list('ids');
     await this.#show(
       new Map(
         keyPlaces.flatMap(({ place, state }) => {
@@ -83,16 +65,14 @@ export class SaltKeyActions {
 
   /** Public keys; `undefined`: all, also of places without any. */
   async print(match: string | undefined): Promise<void> {
-    await this.#show(await this.#texts(match, ({ publicKey }) => publicKey));
+    await this.#show(await this.#texts(match, 'publicKey'));
   }
 
   /** Fingerprints, the master's own too. */
   async fingerprints(match: string | undefined): Promise<void> {
-    const texts = await this.#texts(match, ({ fingerprint }) => fingerprint);
+    const texts = await this.#texts(match, 'fingerprint');
     const matches = globMatcher(match ?? '*');
-    const own = await this.#api.local();
-    const halves = [...own, ...(await this.#privateHalves(own.map(({ name }) => name)))];
-    const local = halves
+    const local = (await this.#source.local())
       .filter(({ name }) => matches(name))
       .sort((left, right) => textOrder(left.name, right.name));
     if (match === undefined || local.length > 0) {
@@ -102,24 +82,12 @@ export class SaltKeyActions {
     await this.#show(texts);
   }
 
-  /** Fingerprints of the files of private halves, which tell whether two files are the same. */
-  async #privateHalves(publicNames: readonly string[]): Promise<LocalKeyInfo[]> {
-    const { config } = await loadMasterConfig(this.#configDir);
-    const found: LocalKeyInfo[] = [];
-    for (const name of publicNames.map((each) => each.replace(/\.pub$/, '.pem'))) {
-      const pem = await readFile(path.join(config.pkiDir, name), 'utf8').catch(() => undefined);
-      if (pem === undefined) continue;
-      found.push({ name, fingerprint: keyFingerprint(pem, config.hashType) });
-    }
-    return found;
-  }
-
   /** Shows what matches, asks, changes it, and names what was changed. */
   async change(request: KeyChangeRequest): Promise<void> {
     const { operation, match } = request;
     const matches = globMatcher(match);
-    const keys = await this.#api.list();
-    const byPlace = new Map<KeyPlaceName, KeyInfo[]>();
+    const keys = await this.#source.list('ids');
+    const byPlace = new Map<KeyPlaceName, ListedKey[]>();
     for (const { place, state } of changeOrder(request)) {
       const found = sortById(keys.filter((key) => key.state === state && matches(key.id)));
       if (found.length > 0) byPlace.set(place, found);
@@ -137,15 +105,15 @@ export class SaltKeyActions {
 
   async #texts(
     match: string | undefined,
-    textOf: (key: KeyInfo) => string,
+    kind: 'publicKey' | 'fingerprint',
   ): Promise<Map<KeyPlaceName, ReadonlyMap<string, string>>> {
     const matches = globMatcher(match ?? '*');
-    const keys = await this.#api.list();
+    const keys = await this.#source.list(kind);
     const texts = new Map<KeyPlaceName, ReadonlyMap<string, string>>();
     for (const { place, state } of keyPlaces) {
       const found = sortById(keys.filter((key) => key.state === state && matches(key.id)));
       if (match === undefined || found.length > 0) {
-        texts.set(place, new Map(found.map((key) => [key.id, textOf(key)])));
+        texts.set(place, new Map(found.map((key) => [key.id, key[kind]])));
       }
     }
     return texts;
@@ -172,11 +140,15 @@ export class SaltKeyActions {
   }
 
   /** Salt names an id once for each place in which it is found afterwards. */
-  async #apply(operation: KeyOperation, chosen: readonly KeyInfo[]): Promise<string[]> {
-    for (const key of chosen) await changeKey(operation, this.#api, key, {});
-    if (operation === 'delete') return chosen.map(idOf);
-    const after = await this.#api.list();
-    const found = chosen.flatMap(({ id }) => after.filter((key) => key.id === id));
+  async #apply(operation: KeyOperation, chosen: readonly ListedKey[]): Promise<string[]> {
+    const changed: ListedKey[] = [];
+    for (const key of chosen) {
+      if (await this.#source.change(operation, key)) changed.push(key);
+      else await printLine(this.#context.stderr, invalidKeyText(key.id));
+    }
+    if (operation === 'delete') return changed.map(idOf);
+    const after = changed.length === 0 ? [] : await this.#source.list('ids');
+    const found = changed.flatMap(({ id }) => after.filter((key) => key.id === id));
     const order = [...new Set(found.map(({ state }) => state))];
     return order.flatMap((state) => found.filter((key) => key.state === state).map(idOf));
   }
@@ -206,16 +178,16 @@ function globMatcher(match: string): (id: string) => boolean {
   return (id) => globs.some((matches) => matches(id));
 }
 
-function idsIn(keys: readonly KeyInfo[], state: KeyState): string[] {
+function idsIn(keys: readonly ListedKey[], state: KeyState): string[] {
   return sortById(keys.filter((key) => key.state === state)).map(idOf);
 }
 
 /** [salt utils/data.py sorted_ignorecase] */
-function sortById(keys: readonly KeyInfo[]): KeyInfo[] {
+function sortById(keys: readonly ListedKey[]): ListedKey[] {
   return keys.toSorted((left, right) => textOrder(left.id.toLowerCase(), right.id.toLowerCase()));
 }
 
-function idOf({ id }: KeyInfo): string {
+function idOf({ id }: ListedKey): string {
   return id;
 }
 

@@ -4,6 +4,8 @@ import type { KeyState } from '#master';
 import { type CommandDefaults, saltDefaults } from '../command-defaults.ts';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
+import { openCommandSession } from '../login.ts';
+import { addLoginOptions, eauthOf, type LoginOptions } from '../login-options.ts';
 import { configOption } from '../options.ts';
 import {
   addOutputOptions,
@@ -11,14 +13,15 @@ import {
   type OutputCommandOptions,
 } from '../output/output-options.ts';
 import { formatData } from '../output/outputters.ts';
-import { printLine } from '../terminal.ts';
+import { escapeName, printLine } from '../terminal.ts';
+import { printSaltFailure } from './salt-failures.ts';
 import { listedStates, SaltKeyActions } from './salt-key-actions.ts';
 import { generateMasterSignature, generateSaltKeyPair } from './salt-key-files.ts';
+import { localKeySource, type SaltKeySource, userKeySource } from './salt-key-source.ts';
 import { formatSaltUsageError, useSaltUsage } from './salt-usage.ts';
 
 /** As commander names them. */
-interface SaltKeyOptions extends OutputCommandOptions {
-  readonly configDir: string;
+interface SaltKeyOptions extends OutputCommandOptions, LoginOptions {
   readonly list?: string;
   readonly listAll?: boolean;
   readonly accept?: string;
@@ -78,6 +81,7 @@ function addSaltKeyOptions(command: Command): void {
     .option('--priv <file>', 'private key that signs')
     .option('--pub <file>', 'public key to be signed')
     .option('--auto-create', 'create the signing key if it does not exist');
+  addLoginOptions(command, '--auth');
   addOutputOptions(command);
   command
     .option('-q, --quiet', 'has no effect here; in Salt it suppresses errors only')
@@ -92,17 +96,29 @@ const keysizes = { minimum: 2048, maximum: 32_768 };
 /** `saltbridge salt-key`: takes the flags of Salt's own command and prints what it prints. */
 export function defineSaltKey(command: Command, context: CommandContext): void {
   addSaltKeyOptions(command);
-  useSaltUsage(command, context.stdout);
+  useSaltUsage(command, context.stdout).allowExcessArguments();
   command.action(async (options: SaltKeyOptions) => {
-    const complaint = findUsageError(options);
-    if (complaint === undefined) return runSaltKey(options, context);
+    const { args } = command;
+    if (options.deleteAll && args.length > 0) return printLine(context.stderr, deleteAllProblem);
+    const complaint = findUsageError(options, args);
+    if (complaint === undefined) {
+      return runSaltKey(options, context).catch(async (error: unknown) => {
+        context.setExitCode(await printSaltFailure(error, 'salt-key', context, options));
+      });
+    }
     await printLine(context.stderr, formatSaltUsageError('salt-key', complaint));
     context.setExitCode(exitCodes.usage);
   });
 }
 
-/** In Salt's words. */
-function findUsageError({ list, keysize }: SaltKeyOptions): string | undefined {
+const deleteAllProblem = 'Error: Delete all takes no arguments. Use -d to delete specified keys';
+
+/** A complaint in Salt's words. Salt ignores words that belong to no option, and does the rest. */
+function findUsageError(
+  { list, keysize }: SaltKeyOptions,
+  words: readonly string[],
+): string | undefined {
+  if (words.length > 0) return `no option takes the argument ${words.map(escapeName).join(' ')}`;
   if (list && listedStates(list) === undefined) {
     return `'${list}' is not a valid argument to '--list'`;
   }
@@ -115,15 +131,26 @@ function findUsageError({ list, keysize }: SaltKeyOptions): string | undefined {
 
 async function runSaltKey(options: SaltKeyOptions, context: CommandContext): Promise<void> {
   if (options.genKeys || options.genSignature) return generateKeys(options, context);
-  const { keys, close } = await context.openKeys(options.configDir);
+  const { source, close } = await openSource(options, context);
   try {
     const choice = await chooseOutput(options, context);
-    const { configDir } = options;
-    const saltKey = new SaltKeyActions(keys, context, { choice, configDir });
-    await runKeyAction(saltKey, options);
+    await runKeyAction(new SaltKeyActions(source, context, choice), options);
   } finally {
     await close();
   }
+}
+
+/** The keys of the master, or with `--auth` those that a user may see and change. */
+async function openSource(
+  options: SaltKeyOptions,
+  context: CommandContext,
+): Promise<{ readonly source: SaltKeySource; readonly close: () => Promise<void> }> {
+  if (eauthOf(options) === undefined && options.makeToken !== true) {
+    const { keys, close } = await context.openKeys(options.configDir);
+    return { source: localKeySource(keys, options.configDir), close };
+  }
+  const { wheel, close } = await openCommandSession(context, options);
+  return { source: userKeySource(wheel), close };
 }
 
 /** When several things are asked for, Salt does the first in this order. */

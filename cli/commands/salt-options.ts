@@ -1,7 +1,7 @@
 /** Options of `saltbridge salt` [salt utils/parsers.py]. */
 
 import { type Command, Option } from 'commander';
-import { addLoginOptions, type LoginOptions } from '../login.ts';
+import { addLoginOptions, type LoginOptions } from '../login-options.ts';
 import { configOption, logLevelOption, parseCount, parseSeconds } from '../options.ts';
 import { addOutputOptions, type OutputCommandOptions } from '../output/output-options.ts';
 import type { SaltRequestOptions } from './salt-request.ts';

@@ -1,12 +1,6 @@
 /** Converts options to a request [salt utils/parsers.py SaltCMDOptionParser]. */
 
-import {
-  type BatchRequest,
-  joinKeywords,
-  parseArgument,
-  parseArguments,
-  type RunRequest,
-} from '#master';
+import { joinKeywords, parseArgument, parseArguments, type RunRequest } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { CommandError } from '../errors.ts';
 import { type TargetOptions, toTarget } from './salt-target.ts';
@@ -47,15 +41,6 @@ export function toRunRequest(
     ...(options.return === undefined ? {} : { ret: options.return }),
     ...(jid === undefined ? {} : { jid }),
   };
-}
-
-/** `undefined`: it is not the size of a batch. */
-export function parseBatchSize(text: string): BatchRequest['size'] | undefined {
-  const bare = text.replace(/^%|%$/, '');
-  const isPart = bare !== text;
-  if (!/^\d{1,9}(\.\d+)?$/.test(bare) || (!isPart && bare.includes('.'))) return undefined;
-  if (isPart) return `${bare}%`;
-  return Number(bare) > 0 ? Number(bare) : undefined;
 }
 
 function parseCall(

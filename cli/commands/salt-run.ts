@@ -3,7 +3,8 @@ import { type FunctionResult, type MasterApi, parseArguments } from '#master';
 import { isWireMap, type WireValue } from '#minion-protocol';
 import type { CommandContext } from '../context.ts';
 import { errorCodeOf, exitCodes } from '../errors.ts';
-import { addLoginOptions, type LoginOptions, openCommandSession, sudoUser } from '../login.ts';
+import { openCommandSession, sudoUser } from '../login.ts';
+import { addLoginOptions, type LoginOptions } from '../login-options.ts';
 import { configOption, logLevelOption, parseSeconds } from '../options.ts';
 import {
   addOutputOptions,
@@ -12,7 +13,8 @@ import {
 } from '../output/output-options.ts';
 import { formatData } from '../output/outputters.ts';
 import { printLine } from '../terminal.ts';
-import { useSaltUsage } from './salt-usage.ts';
+import { printSaltFailure } from './salt-failures.ts';
+import { formatSaltUsageError, useSaltUsage } from './salt-usage.ts';
 
 /** As commander names them. */
 interface SaltRunOptions extends OutputCommandOptions, LoginOptions {
@@ -34,8 +36,7 @@ async function showRunnerDocs(
 ): Promise<number> {
   const { runners } = await context.openApi(options.configDir);
   for (const [name, text] of Object.entries(await runners.docs(prefix))) {
-    const indented = text.replace(/^(?=.)/gm, '    ');
-    await printLine(context.stdout, `${name}:\n\n${indented}\n`);
+    await printLine(context.stdout, `${name}:\n\n${indented(text)}\n`);
   }
   return exitCodes.ok;
 }
@@ -80,11 +81,29 @@ async function callRunner(
     await printResult(context, result.return, options);
     return exitCodeOfResult(result);
   } catch (error) {
-    if (!isUnknownFunction(error)) throw error;
+    const text = error instanceof Error ? await refusalText(error, fun, runners) : undefined;
+    if (text === undefined) throw error;
     // Salt prints this as if it were a result, and ends well.
-    await printResult(context, error.message, options);
+    await printResult(context, text, options);
     return exitCodes.ok;
   }
+}
+
+/** What Salt prints of a function that does not exist, or that was given other arguments. */
+async function refusalText(
+  error: Error,
+  fun: string,
+  runners: MasterApi['runners'],
+): Promise<string | undefined> {
+  const code = errorCodeOf(error);
+  if (code === 'ERR_UNKNOWN_FUN') return error.message;
+  if (code !== 'ERR_ARGS') return undefined;
+  const { [fun]: usage = '' } = await runners.docs(fun);
+  return `\nPassed invalid arguments: ${error.message}\n\nUsage:\n\n${indented(usage)}`;
+}
+
+function indented(text: string): string {
+  return text.replace(/^(?=.)/gm, '    ');
 }
 
 async function printResult(
@@ -123,10 +142,6 @@ function retcodeInData(data: WireValue | undefined): WireValue | undefined {
   return isWireMap(data) ? data.retcode : undefined;
 }
 
-function isUnknownFunction(error: unknown): error is Error {
-  return errorCodeOf(error) === 'ERR_UNKNOWN_FUN';
-}
-
 /** `saltbridge salt-run`: takes the flags of Salt's own command and prints what it prints. */
 export function defineSaltRun(command: Command, context: CommandContext): void {
   command
@@ -154,10 +169,17 @@ export function defineSaltRun(command: Command, context: CommandContext): void {
     .addOption(logLevelOption())
     .action(async (fun: string | undefined, args: string[], options: SaltRunOptions) => {
       const isDoc = options.doc === true || options.documentation === true;
-      context.setExitCode(
+      if (isDoc && args.length > 0) {
+        const problem = 'You can only get documentation for one method at one time';
+        await printLine(context.stderr, formatSaltUsageError('salt-run', problem));
+        return context.setExitCode(exitCodes.usage);
+      }
+      const status =
         isDoc || fun === undefined
-          ? await showRunnerDocs(context, fun, options)
-          : await runRunner(context, fun, args, options),
+          ? showRunnerDocs(context, fun, options)
+          : runRunner(context, fun, args, options);
+      context.setExitCode(
+        await status.catch((error) => printSaltFailure(error, 'salt-run', context, options)),
       );
     });
 }

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
-import type { MasterApi, RunRequest } from '#master';
+import { type MasterApi, type RunRequest, readBatchSize, type TargetPlan } from '#master';
 import { textOrder } from '#template/python/comparison.ts';
 import type { CommandContext } from '../context.ts';
-import { CommandError, exitCodes } from '../errors.ts';
+import { CommandError, errorCodeOf, exitCodes } from '../errors.ts';
 import { openCommandSession, sudoUser } from '../login.ts';
 import { chooseOutput } from '../output/output-options.ts';
 import { formatData } from '../output/outputters.ts';
@@ -13,11 +13,12 @@ import {
   noMinionsMatched,
   noReturnReceived,
 } from './follow-salt-job.ts';
+import { printSaltFailure } from './salt-failures.ts';
 import { addSaltOptions, type SaltOptions } from './salt-options.ts';
 import { formatTargetPlan, formatTargetProblem, printLeftOut } from './salt-output.ts';
-import { parseBatchSize, toRunRequest } from './salt-request.ts';
+import { toRunRequest } from './salt-request.ts';
 import { rangeProblem, toTarget } from './salt-target.ts';
-import { useSaltUsage } from './salt-usage.ts';
+import { formatSaltUsageError, useSaltUsage } from './salt-usage.ts';
 
 /** `saltbridge salt`: takes the flags of Salt's own command and prints what it prints. */
 export function defineSalt(command: Command, context: CommandContext): void {
@@ -35,7 +36,9 @@ export function defineSalt(command: Command, context: CommandContext): void {
       args: string[],
       options: SaltOptions,
     ) => {
-      const status = await runSalt(command, context, [tgt, fun, ...args], options);
+      const status = await runSalt(command, context, [tgt, fun, ...args], options).catch((error) =>
+        printSaltFailure(error, 'salt', context, options),
+      );
       if (status !== exitCodes.ok) context.setExitCode(status);
     },
   );
@@ -50,6 +53,11 @@ async function runSalt(
   const isDoc = options.doc === true || options.documentation === true;
   const given = words.filter((word) => word !== undefined);
   const [tgt, fun, ...args] = isDoc ? toDocsArguments(given) : given;
+  if (isDoc && args.length > 1) {
+    const problem = 'You can only get documentation for one method at one time.';
+    await printLine(context.stderr, formatSaltUsageError('salt', problem));
+    return exitCodes.usage;
+  }
   if (options.dryRun === true && tgt !== undefined) return showTargetPlan(tgt, options, context);
   if (options.previewTarget === true) return previewTarget(tgt, options, context);
   if (tgt === undefined || fun === undefined) return printIncompleteUsage(command, context, tgt);
@@ -66,6 +74,9 @@ async function runSalt(
   const session = await openCommandSession(context, options);
   try {
     return await runJob(session.jobs, { ...request, ...sudoUser() }, options, context);
+  } catch (error) {
+    if (!(error instanceof Error) || errorCodeOf(error) !== 'ERR_NODEGROUP_LOOP') throw error;
+    return (await createFollower(options, context)).showNobody(error.message);
   } finally {
     await session.close();
   }
@@ -81,10 +92,37 @@ async function runJob(
     options.batch ??
     options.batchSize ??
     (await batchSizeBySafeLimit(jobs, request, options, context));
+  for (const notice of ignoredOptions(options, batch !== undefined)) {
+    await printLine(context.stderr, `saltbridge: ${notice}`);
+  }
   if (options.async === true && batch === undefined) return publishJob(jobs, request, context);
-  return batch === undefined || options.static === true
+  return batch === undefined
     ? followJob(jobs, request, options, context)
     : followBatch(jobs, request, batch, options, context);
+}
+
+/** Options that have no effect beside the others. Salt drops them without a message. */
+function ignoredOptions(options: SaltOptions, isBatch: boolean): string[] {
+  const { async: isAsync, static: isStatic, subset, failhard, batchWait } = options;
+  const notices: (readonly [isIgnored: boolean, notice: string])[] = isBatch
+    ? [
+        [isAsync === true, '--async has no effect with --batch; waiting for the returns'],
+        [options.progress === true, '--progress has no effect with --batch'],
+        [options.summary === true, '--summary has no effect with --batch'],
+      ]
+    : [
+        [
+          isAsync === true && subset !== undefined,
+          '--subset has no effect with --async; the job goes to all minions of the target',
+        ],
+        [
+          isStatic === true && (options.batchSafeLimit ?? 0) > 1,
+          '--batch-safe-limit has no effect with --static; the job goes to all minions at once',
+        ],
+        [failhard === true, '--failhard has no effect without --batch'],
+        [batchWait !== undefined, '--batch-wait has no effect without --batch'],
+      ];
+  return notices.flatMap(([isIgnored, notice]) => (isIgnored ? [notice] : []));
 }
 
 /** `--batch-safe-limit`: a batch where the target means so many. */
@@ -112,14 +150,28 @@ async function showTargetPlan(
   options: SaltOptions,
   { openApi, stdout, stderr }: CommandContext,
 ): Promise<number> {
-  const { jobs } = await openApi(options.configDir);
-  const plan = await jobs.plan(toTarget(tgt, options));
+  const plan = await planTarget(await openApi(options.configDir), tgt, options);
   if ((options.out ?? options.output) === 'json') await printJson(stdout, plan);
   else if (plan.minions.length > 0) await printLine(stdout, formatTargetPlan(plan));
   if (plan.problem !== undefined) await printLine(stderr, formatTargetProblem(plan.problem));
   if (plan.minions.some(({ reason }) => reason !== 'missing')) return exitCodes.ok;
   await printLine(stderr, 'No minions matched the target.');
   return exitCodes.noReturn;
+}
+
+/** Resolves a target. One whose nodegroup is undefined, or contains itself, matches no minion. */
+async function planTarget(
+  { jobs }: MasterApi,
+  tgt: string,
+  options: SaltOptions,
+): Promise<TargetPlan> {
+  const target = toTarget(tgt, options);
+  try {
+    return await jobs.plan(target);
+  } catch (error) {
+    if (!(error instanceof Error) || !/^ERR_NODEGROUP_/.test(errorCodeOf(error) ?? '')) throw error;
+    return { tgt: target.tgt, tgtType: 'compound', minions: [], problem: error.message };
+  }
 }
 
 /** `--preview-target`: ids, as any value is printed. */
@@ -146,8 +198,7 @@ async function matchingMinions(
   options: SaltOptions,
   { openApi, stderr }: CommandContext,
 ): Promise<string[]> {
-  const { jobs } = await openApi(options.configDir);
-  const { minions, problem } = await jobs.plan(toTarget(tgt, options));
+  const { minions, problem } = await planTarget(await openApi(options.configDir), tgt, options);
   if (problem !== undefined) await printLine(stderr, formatTargetProblem(problem));
   return minions.flatMap(({ id, reason }) => (reason === 'missing' ? [] : [id])).sort(textOrder);
 }
@@ -220,13 +271,16 @@ async function followBatch(
   options: SaltOptions,
   context: CommandContext,
 ): Promise<number> {
-  const size = parseBatchSize(batch);
+  const size = readBatchSize(batch);
   if (size === undefined) {
     await printLine(context.stdout, `Invalid batch data sent: ${batch}\n${batchSizeForms}`);
     return exitCodes.failure;
   }
   const { batchWait, failhard } = options;
-  const follower = new BatchFollower(context, await chooseOutput(options, context));
+  const follower = new BatchFollower(context, {
+    ...(await chooseOutput(options, context)),
+    isStatic: options.static === true,
+  });
   const spread = {
     size,
     ...(batchWait === undefined ? {} : { waitSeconds: batchWait }),

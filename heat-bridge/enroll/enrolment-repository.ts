@@ -4,7 +4,8 @@ import { EventEmitter, on } from 'node:events';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import { MultiMap } from '#runtime';
 import { defineRow, fromJson } from '#store';
-import { type Enrolment, EnrolmentSchema, isLive } from './enrolment.ts';
+import { isLive } from '../live-enrolment.ts';
+import { type Enrolment, EnrolmentSchema } from './enrolment.ts';
 
 const prefix = 'enrolments';
 

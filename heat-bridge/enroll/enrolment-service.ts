@@ -6,11 +6,11 @@ import type { StateOperation } from '#master';
 import { isRelayedAddress, type KeyPairText } from '#minion-protocol';
 import { linkSignals } from '#runtime';
 import { BridgeError } from '../errors.ts';
+import { isLive } from '../live-enrolment.ts';
 import {
   type Enrolment,
   type EnrolRequest,
   fingerprintOf,
-  isLive,
   type KnownMinion,
   type NewEnrolment,
 } from './enrolment.ts';

@@ -168,8 +168,3 @@ export function tryParseFingerprint(text: string): string | undefined {
   const hex = text.replaceAll(':', '').toLowerCase();
   return /^[0-9a-f]{64}$/.test(hex) ? hex.replace(/(..)(?=.)/g, '$1:') : undefined;
 }
-
-/** Whether the enrolment holds its id: it is open, or its key is accepted. */
-export function isLive({ state }: Enrolment): boolean {
-  return state === 'open' || state === 'accepted' || state === 'signed-in';
-}

@@ -16,7 +16,7 @@ import { Outbox } from './outbox.ts';
 import { createOutboxApi } from './outbox-api.ts';
 import { type OutboxEntry, outboxEntryOf } from './outbox-entry.ts';
 import { upgradeRecords } from './outbox-upgrade.ts';
-import { auditExpired } from './signal-audit.ts';
+import { auditExpired, auditStackHandle } from './signal-audit.ts';
 import { SignalIntake } from './signal-intake.ts';
 import { signalMethods } from './signal-methods.ts';
 import { SignalReporter, type SignalTraces } from './signal-reporter.ts';
@@ -173,20 +173,16 @@ export async function openSignals(
     ofStacks: {
       claim: async (claim) => {
         const info = await handles.claim(claim);
-        host.audit.append({
-          who: { kind: 'service', name: 'deployments' },
-          action: 'handle.add',
-          what: info.alias,
-          on: [claim.minion],
-          rule: 'stack-handle',
-          outcome: 'done',
-        });
+        auditStackHandle(host.audit, 'handle.add', info.alias, [claim.minion]);
         delivery.wake(info.id);
         await release(info);
         return info;
       },
       withdraw: async (...args) => {
-        for (const { id } of await handles.withdraw(...args)) delivery.wake(id);
+        for (const { id, alias, minions } of await handles.withdraw(...args)) {
+          auditStackHandle(host.audit, 'handle.remove', alias, minions);
+          delivery.wake(id);
+        }
       },
     },
     unclaimedOf: async (minions) => {

@@ -1,7 +1,7 @@
 /** Audit records of handles and signals, without destinations. */
 
 import type { AuditDetails, ExtensionHost } from '#master';
-import { groupTexts } from './handle-groups.ts';
+import { groupTexts } from '../group-texts.ts';
 import type { HandleInfo } from './handles.ts';
 import type { OutboxEntry } from './outbox-entry.ts';
 import type { OutboxRecord } from './outbox-records.ts';
@@ -38,4 +38,15 @@ export function auditExpired(
   const what = member === undefined ? `heat/${alias}` : `heat/${alias}/${member}`;
   const who = { kind: 'minion', name: minion } as const;
   audit.append({ who, action: 'signal', what, outcome: 'expired', detail });
+}
+
+/** Writes the record of a handle that the metadata of a server names, or no longer names. */
+export function auditStackHandle(
+  audit: ExtensionHost['audit'],
+  action: 'handle.add' | 'handle.remove',
+  what: string,
+  on: readonly string[],
+): void {
+  const who = { kind: 'service', name: 'deployments' } as const;
+  audit.append({ who, action, what, on, rule: 'stack-handle', outcome: 'done' });
 }

@@ -72,14 +72,15 @@ export class SignalReporter {
   /** @param jid - as of {@link accepted} */
   held(minion: string, handle: string, signal: string, jid: string | undefined): void {
     this.#fire(signalTags.held, { id: minion, handle, signal });
-    this.#log.info({ minion, handle, signal }, 'signal held until its handle is registered');
+    const text = 'no handle is registered for the signal; it is held until one is';
+    this.#log.warn({ minion, handle, signal }, text);
     this.#traces?.signalAccepted(minion, signal, jid);
   }
 
   refused(minion: string, handle: string, refusal: SignalRefusal): void {
     const reason = refusalTexts[refusal];
     this.#fire(signalTags.refused, { id: minion, handle, reason });
-    this.#log.info({ minion, handle, code: refusal }, 'signal refused');
+    this.#log.warn({ minion, handle, code: refusal, reason }, 'signal refused');
   }
 
   /** An event that a minion fired and that is sent to Heat as a failure. */

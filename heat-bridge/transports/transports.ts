@@ -499,9 +499,10 @@ const isSignalUrl = /^https?:\/\/[^?#\s]+\/stacks\/[^?#\s]+\/resources\/[^/?#\s]
 
 /** The address of the object that a `SwiftSignal` reads. */
 function swiftUrlOf(form: unknown): string | undefined {
-  const [, quoted] = /^curl .*-X PUT '([^'\s]+)'$/.exec(typeof form === 'string' ? form : '') ?? [];
-  const text = isSwiftHandle.Check(form) ? form.endpoint : (quoted ?? form);
-  if (typeof text !== 'string' || !/^https?:[^\s]*[?&]temp_url_sig=/.test(text)) return undefined;
+  const given = isSwiftHandle.Check(form) ? form.endpoint : form;
+  if (typeof given !== 'string') return undefined;
+  const [, text = given] = /^curl .*-X PUT '([^'\s]+)'$/.exec(given) ?? [];
+  if (!/^https?:[^\s]*[?&]temp_url_sig=/.test(text)) return undefined;
   return checkedUrl(text);
 }
 

@@ -47,6 +47,11 @@ export const masterErrors = {
     meaning: 'No job with this jid is stored.',
     action: 'List the jobs; they are stored for keep_jobs_seconds if job_cache is enabled.',
   },
+  ERR_NODEGROUP_LOOP: {
+    meaning: 'The target names a nodegroup that contains itself, and matches no minion.',
+    action: 'Remove one of the N@ that the message names from nodegroups.',
+    retry: false,
+  },
   ERR_NODEGROUP_UNKNOWN: {
     meaning: 'The target names a nodegroup that nodegroups does not define.',
     action: 'Define it in the master configuration, or correct its name.',

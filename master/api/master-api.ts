@@ -43,6 +43,11 @@ export interface MinionInfo {
   /** Whether the minion is subscribed to publications, as far as the master knows. */
   readonly isPresent: boolean;
   /**
+   * Present if the connection may belong to another minion: its address has fewer connections than
+   * active minions.
+   */
+  readonly isUnsure?: true;
+  /**
    * Time of its last verified request, in milliseconds since 1970. Absent if there was none since
    * the start.
    */
@@ -83,6 +88,8 @@ export interface KeyInfo {
   readonly sharedWith?: readonly string[];
   /** Present if new minions may not have such an id (`minion_ids`). */
   readonly isUnusual?: true;
+  /** Whether the file of a key that is not accepted holds no RSA public key. Absent: it holds one. */
+  readonly isInvalid?: true;
 }
 
 /** Key file of the master itself. */

@@ -5,8 +5,10 @@
 
 import {
   expandTargetRequest,
+  findUndefinedGroup,
   isWireMap,
   keywordNameOf,
+  NodegroupLoop,
   type Nodegroups,
   pythonStr,
   readTargetRequest,
@@ -274,14 +276,27 @@ function toMap(pairs: readonly WireValue[]): WireValue {
 
 /**
  * Parses a target in the form in which it is published.
- * @throws MasterError ERR_BAD_TGT, ERR_NODEGROUP_UNKNOWN
+ * @throws MasterError ERR_BAD_TGT, ERR_NODEGROUP_LOOP, ERR_NODEGROUP_UNKNOWN
  */
 export function parseTarget(request: TargetRequest, nodegroups: Nodegroups): TargetExpression {
   const { tgt, tgtType } = request;
   if (tgtType === 'nodegroup' && typeof tgt === 'string' && !Object.hasOwn(nodegroups, tgt)) {
-    throw new MasterError('ERR_NODEGROUP_UNKNOWN', `nodegroup "${tgt}" is not defined`);
+    throw unknownNodegroup(tgt);
   }
   return withMasterError(() => expandTargetRequest(request, nodegroups));
+}
+
+/**
+ * Rejects a compound target that names an undefined nodegroup, as Salt's clients do.
+ * @throws MasterError ERR_NODEGROUP_UNKNOWN
+ */
+export function requireNodegroups({ tgt, tgtType }: TargetRequest, nodegroups: Nodegroups): void {
+  const name = tgtType === 'compound' ? findUndefinedGroup(tgt, nodegroups) : undefined;
+  if (name !== undefined) throw unknownNodegroup(name);
+}
+
+function unknownNodegroup(name: string): MasterError {
+  return new MasterError('ERR_NODEGROUP_UNKNOWN', `Node group ${name} unavailable`);
 }
 
 /**
@@ -301,6 +316,9 @@ function withMasterError<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
+    if (error instanceof NodegroupLoop) {
+      throw new MasterError('ERR_NODEGROUP_LOOP', error.message, { cause: error });
+    }
     if (error instanceof SyntaxError) throw badTarget(error.message, { cause: error });
     throw error;
   }

@@ -11,6 +11,7 @@ export {
   parseTarget,
   parseUnexpanded,
   readMarkedJson,
+  requireNodegroups,
   toJson,
   toPlainValue,
   writeMarkedJson,

@@ -7,8 +7,8 @@ export interface YamlLimits {
   /** Maximum nesting depth of lists and maps. Default: 64. */
   readonly maxDepth?: number;
   /**
-   * Whether to restrict the document to JSON's features: no anchors, aliases or tags, and no
-   * integers beyond 64 bits. Default: false.
+   * Whether to restrict the document to JSON's features: no anchors, aliases or tags. Integers
+   * beyond 64 bits become their decimal text. Default: false.
    */
   readonly isPlain?: boolean;
   /** Whether floats without a fraction become a `Float` instead of a number. Default: false. */

@@ -16,6 +16,7 @@ import {
   visit,
 } from 'yaml';
 import type { WireMap, WireValue } from '#minion-protocol';
+import { integerOf64Bits } from '#runtime';
 import { Float } from '#template/python/values.ts';
 import { constructScalar, resolveTag, scalarForms } from '#template/python/yaml-scalar.ts';
 import { isBeyondLibyaml } from './libyaml-refusals.ts';
@@ -91,8 +92,8 @@ function compose(text: string, limits: YamlLimits): Document.Parsed {
 }
 
 /**
- * Checks that no map has a key twice, that the number of values is within the limit, and that
- * integers fit the wire format.
+ * Checks that no map has a key twice and that the number of values is within the limit. Converts
+ * integers to a form that fits the wire format.
  */
 function checkNodes(root: unknown, { maxValues, isPlain = false }: YamlLimits): void {
   let count = 0;
@@ -100,8 +101,8 @@ function checkNodes(root: unknown, { maxValues, isPlain = false }: YamlLimits): 
   for (let node = waiting.pop(); node !== undefined; node = waiting.pop()) {
     count += 1;
     if (maxValues !== undefined && count > maxValues) throw tooMany(maxValues);
-    if (isPlain && isScalar(node) && isBeyond64Bits(node.value)) {
-      throw new SyntaxError('an integer exceeds 64 bits');
+    if (isPlain && isScalar(node) && typeof node.value === 'bigint') {
+      node.value = integerOf64Bits(node.value);
     }
     if (isSeq(node)) for (const item of node.items) waiting.push(item);
     if (!isMap(node)) continue;

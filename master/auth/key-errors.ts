@@ -11,6 +11,11 @@ export const keyErrors = {
     action:
       'Give the machine an id of letters, digits, ".", "-", "_", ":", "@" and "+", or set saltbridge: minion_ids: salt.',
   },
+  ERR_KEY_INVALID: {
+    meaning: 'The file of the key holds no RSA public key; the key stays where it is.',
+    action: 'Delete the key, and let the minion send its own again.',
+    retry: false,
+  },
   ERR_KEY_STATE: {
     meaning: 'The key is not in a state from which this can be done.',
     action: 'Look at the state of the key; rejected, denied or accepted ones need their option.',

@@ -1,5 +1,6 @@
 /** The keys of all minions, and their transitions. */
 
+import { createPublicKey } from 'node:crypto';
 import type { HashType, LiveConfig } from '#config';
 import { cleanKeyText, isNewMinionId, isValidMinionId, keyFingerprint } from '#minion-protocol';
 import { KeyedMutex } from '#runtime';
@@ -52,6 +53,8 @@ export interface KeyStoreOptions extends PendingLimits {
   readonly hashType?: HashType;
   /** Whether an id without an accepted key may get one. Default: as new minions may be called. */
   readonly takesNewId?: (id: string) => boolean;
+  /** Whether an operator may accept the text of a key. Default: any text. */
+  readonly isAcceptable?: (pem: string) => boolean;
   /** Milliseconds since 1970. Default: `Date.now`. */
   readonly now?: () => number;
 }
@@ -235,7 +238,8 @@ export class KeyStore {
 
   /**
    * Accepts a key.
-   * @throws KeyError ERR_KEY_UNKNOWN, ERR_KEY_STATE, ERR_KEY_FINGERPRINT, ERR_KEY_ID, ERR_PKI_DIR
+   * @throws KeyError ERR_KEY_UNKNOWN, ERR_KEY_STATE, ERR_KEY_FINGERPRINT, ERR_KEY_ID,
+   * ERR_KEY_INVALID, ERR_PKI_DIR
    */
   accept(id: string, choice: KeyChoice = {}): Promise<void> {
     return this.#inTurnOfTaken(id, () => this.#move(id, 'accepted', choice));
@@ -270,7 +274,7 @@ export class KeyStore {
   /**
    * Accepts, rejects or deletes what matches a glob.
    * @returns the ids, and where their keys were
-   * @throws KeyError ERR_PKI_DIR; ERR_KEY_ID if nothing else matched
+   * @throws KeyError ERR_PKI_DIR; ERR_KEY_ID, ERR_KEY_INVALID if nothing else matched
    */
   async eachMatching(
     glob: string,
@@ -289,7 +293,7 @@ export class KeyStore {
       } catch (error) {
         // Another fingerprint, or moved by somebody else in the meantime: not one of them.
         if (!(error instanceof KeyError) || error.code === 'ERR_PKI_DIR') throw error;
-        if (error.code === 'ERR_KEY_ID') refused = error;
+        if (['ERR_KEY_ID', 'ERR_KEY_INVALID'].includes(error.code)) refused = error;
       }
     }
     if (refused !== undefined && done.length === 0) throw refused;
@@ -338,6 +342,10 @@ export class KeyStore {
     if (other === undefined) throw unknownKey(id);
     if (place === undefined) throw wrongState(id, other);
     if (!this.#hasFingerprint(id, place, fingerprint)) throw anotherKey(id);
+    const { isAcceptable = () => true } = this.#options;
+    if (to === 'accepted' && !isAcceptable(this.#pemIn(id, place))) {
+      throw new KeyError('ERR_KEY_INVALID', `Unable to accept invalid key for ${id}`);
+    }
     await this.#moves.move(place, to, id);
   }
 
@@ -350,9 +358,14 @@ export class KeyStore {
   }
 
   #hasFingerprint(id: string, place: KeyState, wanted: string | undefined): boolean {
-    const pem = place === 'denied' ? this.#table.denied(id)?.pem : this.#table.get(id)?.pem;
     const { hashType } = this.#options;
-    return wanted === undefined || wanted.toLowerCase() === keyFingerprint(pem ?? '', hashType);
+    const pem = this.#pemIn(id, place);
+    return wanted === undefined || wanted.toLowerCase() === keyFingerprint(pem, hashType);
+  }
+
+  #pemIn(id: string, place: KeyState): string {
+    const key = place === 'denied' ? this.#table.denied(id) : this.#table.get(id);
+    return key?.pem ?? '';
   }
 
   #rescanIds(ids: readonly string[] | undefined): Promise<void> {
@@ -390,10 +403,20 @@ export async function openConfiguredKeys(
     {
       ...config.current.limits,
       hashType,
+      isAcceptable: isPublicKey,
       takesNewId: (id) => config.current.minionIds === 'salt' || isNewMinionId(id),
       now,
     },
   );
   config.onChange(({ limits }) => keys.setPendingLimits(limits));
   return keys;
+}
+
+/** Whether a text is an RSA public key, which `salt-key` requires of a key that it accepts. */
+export function isPublicKey(pem: string): boolean {
+  try {
+    return pem.includes('PUBLIC KEY') && createPublicKey(pem).asymmetricKeyType === 'rsa';
+  } catch {
+    return false;
+  }
 }

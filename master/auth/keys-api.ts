@@ -11,7 +11,7 @@ import {
 } from '../api/index.ts';
 import { KeyError } from './key-errors.ts';
 import { keyMarks } from './key-marks.ts';
-import type { KeyStore } from './key-store.ts';
+import { isPublicKey, type KeyStore } from './key-store.ts';
 
 /** A public key of the master's own. */
 export interface OwnKey {
@@ -50,6 +50,8 @@ export function createKeysApi(parts: KeysApiDeps): KeysApi {
     publicKey: record.pem,
     protocol: parts.protocolOf(record.id),
     conflicts: keys.conflicts(record.id),
+    // Reading a key takes time, and there may be many accepted ones.
+    ...(state === 'accepted' || isPublicKey(record.pem) ? {} : { isInvalid: true }),
   });
   /** @param own states of the operation itself @throws KeyError ERR_KEY_FINGERPRINT */
   const change = async (

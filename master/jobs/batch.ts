@@ -23,8 +23,22 @@ const startTimer: StartTimer = (milliseconds, onEnd) => {
 /** Publishes one job and follows it. */
 type Run = (request: RunRequest & JobOrigin, signal?: AbortSignal) => AsyncIterable<JobUpdate>;
 
-const percentage = /^\d{1,3}(\.\d+)?%$/;
-const count = /^[1-9]\d{0,8}$/;
+/**
+ * Reads the size of a batch: a number of minions, or a share of them with a percent sign before or
+ * behind it. Python, which Salt reads it with, takes blanks around a number and underscores in it
+ * [salt cli/batch.py get_bnum].
+ * @returns the number, or the share as `25%`; `undefined` if the text is neither
+ */
+export function readBatchSize(text: string): number | `${number}%` | undefined {
+  const number = Number(pythonNumber(text.replace(/^%+|%+$/g, '')));
+  if (text.includes('%')) return number >= 0 && number < 1000 ? `${number}%` : undefined;
+  return Number.isSafeInteger(number) && number > 0 && number < 1e9 ? number : undefined;
+}
+
+function pythonNumber(text: string): string | undefined {
+  const [, digits] = /^\s*\+?(\d+(?:_\d+)*(?:\.\d+)?)\s*$/.exec(text) ?? [];
+  return digits?.replaceAll('_', '');
+}
 
 /**
  * Pings the target, then runs the job on those that answer, `size` at a time: whenever minions
@@ -39,7 +53,7 @@ export async function* runBatch(
   start: StartTimer = startTimer,
 ): AsyncGenerator<BatchUpdate, void, void> {
   const { size, waitSeconds = 0, failHard = false, ...target } = request;
-  checkSize(size);
+  const read = checkedSize(size);
   const gathered = await gather(run, target, signal);
   yield gathered;
   const { delimiter: _delimiter, leftOut, ...given } = target;
@@ -48,7 +62,7 @@ export async function* runBatch(
   const job = leftOut === undefined ? given : { ...given, leftOut: { ...leftOut, missing: [] } };
   const left = [...minions];
   const active = new Set<string>();
-  let free = placesOf(size, minions.length);
+  let free = placesOf(read, minions.length);
   const end = new AbortController();
   const jobs = new ParallelJobs((ids) => {
     const stop = signal === undefined ? end.signal : AbortSignal.any([end.signal, signal]);
@@ -102,15 +116,15 @@ export async function* runBatch(
   }
 }
 
-function checkSize(size: number | string): void {
-  if (typeof size === 'string' ? percentage.test(size) || count.test(size) : size >= 1) return;
+function checkedSize(size: number | string): number | string {
+  const read = typeof size === 'string' ? readBatchSize(size) : size;
+  if (read !== undefined && (typeof read === 'string' || read >= 1)) return read;
   throw new MasterError('ERR_ARGS', 'size is not a number of minions, or a part such as 25%');
 }
 
 /** [salt cli/batch.py get_bnum] */
 function placesOf(size: number | string, minions: number): number {
   if (typeof size === 'number') return Math.floor(size);
-  if (!size.endsWith('%')) return Number(size);
   return Math.max(1, Math.floor((Number(size.slice(0, -1)) / 100) * minions));
 }
 

@@ -302,6 +302,7 @@ export class JobDispatcher {
   async #describe(request: JobRequest): Promise<Described> {
     const arg = toArguments(request);
     const { targets } = this.#options;
+    targets.requireNodegroups(request);
     const { target, minions, missing, resources, problem } = await targets.resolve(request);
     const record: JobRecord = {
       jid: request.jid ?? (await this.freshJid()),

@@ -1,3 +1,4 @@
+export { readBatchSize } from './batch.ts';
 export { readBounded, type SaltDataCache } from './import-facts.ts';
 export { Job } from './job.ts';
 export { checkArguments, joinKeywords, separateKeywords } from './job-arguments.ts';

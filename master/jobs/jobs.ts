@@ -214,13 +214,14 @@ function listMinions(
   present: readonly PresentMinion[],
   facts: KnownFacts,
 ): MinionInfo[] {
-  const there = new Set(present.map(({ id }) => id));
+  const there = new Map(present.map((it) => [it.id, it]));
   const staying = new Set(needingOwnRestart(present, (id) => facts.of(id)));
   return keys.acceptedIds().map((id) => {
     const at = lastHeard.of(id);
     return {
       id,
       isPresent: there.has(id),
+      ...(there.get(id)?.isSure === false ? { isUnsure: true } : {}),
       ...(at === undefined ? {} : { heardAt: at }),
       ...(staying.has(id) ? { needsOwnRestart: true } : {}),
     };

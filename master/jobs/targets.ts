@@ -17,7 +17,7 @@ import {
   type TargetPlan,
   type TargetRequest,
 } from '../api/index.ts';
-import { badTarget, parseTarget, parseUnexpanded } from '../arguments/index.ts';
+import { badTarget, parseTarget, parseUnexpanded, requireNodegroups } from '../arguments/index.ts';
 import { SlowPatternRunner, SlowPatterns } from './slow-patterns.ts';
 
 /** Minions that a target means, among the accepted keys [WIRE 12.2]. */
@@ -93,6 +93,14 @@ export class TargetResolver {
   /** Reads targets by other nodegroups from now on. */
   useNodegroups(nodegroups: Nodegroups): void {
     this.#nodegroups = nodegroups;
+  }
+
+  /**
+   * Refuses a target that names a nodegroup which is not defined, as Salt's clients do.
+   * @throws MasterError ERR_NODEGROUP_UNKNOWN
+   */
+  requireNodegroups(request: TargetRequest): void {
+    requireNodegroups(request, this.#nodegroups);
   }
 
   /** @throws MasterError ERR_BAD_TGT */

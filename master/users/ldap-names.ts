@@ -4,13 +4,19 @@ const placeholder = /\{\{\s*username\s*\}\}/g;
 
 /** Fills a filter template. The name replaces `{{ username }}` and is escaped. */
 export function fillFilter(template: string, username: string): string {
-  return template.replace(placeholder, () => escapeFilter(username));
+  return wholeFilter(template).replace(placeholder, () => escapeFilter(username));
+}
+
+/** Adds the outer parentheses, which OpenLDAP's library, and so Salt, does without. */
+function wholeFilter(template: string): string {
+  const text = template.trim();
+  return text === '' || text.startsWith('(') ? text : `(${text})`;
 }
 
 /** Returns the attributes that a filter compares with `{{ username }}`, in order. */
 export function attributesOfFilter(template: string): string[] {
   const comparison = /\(\s*([^()=~<>:\s]+)\s*=\s*\{\{\s*username\s*\}\}\s*\)/g;
-  return [...template.matchAll(comparison)].map(([, attribute = '']) => attribute);
+  return [...wholeFilter(template).matchAll(comparison)].map(([, attribute = '']) => attribute);
 }
 
 /** Fills a template of a distinguished name. The name replaces `{{ username }}` and is escaped. */

@@ -51,6 +51,18 @@ export function findNodegroupLoop(nodegroups: Nodegroups): readonly string[] | u
   return undefined;
 }
 
+/** Returns the first nodegroup that these words name and `nodegroups` does not define. */
+export function findUndefinedGroup(
+  words: string | readonly string[],
+  nodegroups: Nodegroups,
+): string | undefined {
+  const names = [...splitTargetWords(words)].map(groupNameOf);
+  return names.find((name) => name !== undefined && !Object.hasOwn(nodegroups, name));
+}
+
+/** A nodegroup that contains itself. */
+export class NodegroupLoop extends SyntaxError {}
+
 function namedIn(nodegroups: Nodegroups, name: string): string[] {
   return definitionOf(nodegroups, name).flatMap((word) => groupNameOf(word) ?? []);
 }
@@ -83,7 +95,8 @@ class Expansion {
 
   group(name: string, path: readonly string[]): string[] {
     if (path.includes(name)) {
-      throw new SyntaxError(`nodegroup "${name}" contains itself: ${[...path, name].join(' > ')}`);
+      const way = [...path, name].join(' > ');
+      throw new NodegroupLoop(`nodegroup "${name}" contains itself: ${way}`);
     }
     if (!Object.hasOwn(this.#nodegroups, name)) {
       throw new SyntaxError(`nodegroup "${name}" is not defined`);

@@ -106,8 +106,9 @@ ${keys.length === 0 ? html`<p>None waits.</p>` : html`<p>Compare with <code>salt
 }
 
 /** What may make somebody take this machine for another one. */
-function remarks({ alike, sharedWith, isUnusual }: KeyInfo): string {
+function remarks({ alike, sharedWith, isInvalid, isUnusual }: KeyInfo): string {
   const texts = [
+    ...(isInvalid ? ['no public key'] : []),
     ...(isUnusual ? ['unusual id'] : []),
     ...(alike ? [`looks like ${alike.slice(0, 3).join(', ')}`] : []),
     ...(sharedWith ? [`same key as ${sharedWith.slice(0, 3).join(', ')}`] : []),
@@ -158,8 +159,9 @@ ${there.length === 0 ? undefined : html`<details id="listening"><summary>Listeni
 });
 
 function minionTable(title: string, minions: readonly MinionSince[]): Html {
-  const rows = minions.slice(0, maxListed).map(({ id, since, heardAt }) => {
-    return html`<tr><th scope="row">${id}</th><td>${since === undefined ? 'before this page began to look' : timeElement(since)}</td>
+  const rows = minions.slice(0, maxListed).map(({ id, isUnsure, since, heardAt }) => {
+    const doubt = isUnsure === true ? ' (perhaps: others share its address)' : undefined;
+    return html`<tr><th scope="row">${id}${doubt}</th><td>${since === undefined ? 'before this page began to look' : timeElement(since)}</td>
 <td>${heardAt === undefined ? 'not since the start' : timeElement(heardAt)}</td></tr>`;
   });
   const left = minions.length - rows.length;

@@ -49,14 +49,14 @@ export class LiveLists {
       () => this.#changed(),
       (error) => this.#refused(error),
     );
-    this.#scheduleCheck(options.checkMs);
+    if (options.checkMs > 0) this.#scheduleCheck(options.checkMs);
   }
 
   /** As it is now: what changed before the call is in it. */
   async current(): Promise<FileLists> {
     // A walk that is under way began before: it may have passed the place of a later change.
     if (this.#walking !== undefined) await this.#walking;
-    if (this.#isStale) await this.#walk();
+    if (this.#isStale || this.#options.checkMs === 0) await this.#walk();
     return this.#tree.lists;
   }
 

@@ -60,6 +60,9 @@ async function runOnMinions(
   };
   const answers: WireMap = Object.create(null);
   for await (const update of context.jobs.run(request, context.signal)) {
+    if (update.type === 'published' && update.minions.length > 0 && request.subset === undefined) {
+      for (const name of update.missing) answers[name] = { failed: true };
+    }
     if (update.type !== 'return') continue;
     const { return: value, retcode = 0, jid } = update;
     answers[returnerOf(update)] = { ret: value, retcode, jid };

@@ -13,7 +13,7 @@ import { openExtPillarHttp } from './ext-pillar-http.ts';
 import type { TextReader } from './pillar-text.ts';
 
 /** How the remotes of an entry `git` are opened. */
-export type GitPillarOpener = (entry: GitPillarEntry) => Promise<readonly ExtPillarLayer[]>;
+type GitPillarOpener = (entry: GitPillarEntry) => Promise<readonly ExtPillarLayer[]>;
 
 /** What the sources are opened with. */
 export interface ExtPillarOpening {

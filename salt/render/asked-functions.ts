@@ -10,7 +10,7 @@ import { NotAnswered, type PillarTask } from './render-task.ts';
 export type NamedData = Readonly<Record<string, PlainData>>;
 
 /** A function that templates call. The result is data. @throws what ends the rendering, by message */
-export type AskedFunction = (args: readonly PlainData[], kwargs: NamedData) => Promise<PlainData>;
+type AskedFunction = (args: readonly PlainData[], kwargs: NamedData) => Promise<PlainData>;
 
 /** Such functions by their names. */
 export type AskedFunctions = Readonly<Record<string, AskedFunction>>;

@@ -15,7 +15,7 @@ export interface MasterCall {
 }
 
 /** Result of such a call. */
-export type MasterCallResult = Pick<FunctionResult, 'fun' | 'jid' | 'return' | 'success'>;
+type MasterCallResult = Pick<FunctionResult, 'fun' | 'jid' | 'return' | 'success'>;
 
 /** Where functions of templates are carried out. */
 export interface TemplateMaster {

@@ -48,3 +48,14 @@ export function pipeOf(text: string, standard: string): RenderPipe {
   const remedy = Object.hasOwn(waysOut, name) ? waysOut[name] : otherWayOut;
   throw new MasterError('ERR_RENDERER', `the renderer "${name}" is not served: ${remedy}`);
 }
+
+/** Returns why renderers, as the option `renderer` names them, are not served. */
+export function rendererProblem(standard: string): string | undefined {
+  try {
+    pipeOf('', standard);
+    return undefined;
+  } catch (error) {
+    if (error instanceof MasterError) return error.message;
+    throw error;
+  }
+}

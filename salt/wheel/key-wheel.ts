@@ -4,6 +4,7 @@ import { literalGlob } from '#acl';
 import {
   type Auth,
   type InProcessApi,
+  KeyError,
   type KeyInfo,
   type KeySelection,
   type KeyState,
@@ -76,7 +77,9 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       summary: 'Accepts the pending keys that a glob means.',
       parameters: { ...matching, ...alsoRejected, ...exactly },
       call: async ({ match, ...including }, { by }) => {
-        for (const one of globsOf(match)) await keys.accept(selection(one, including), by);
+        for (const one of globsOf(match)) {
+          await keys.accept(selection(one, including), by).catch(unlessInvalid);
+        }
         return nameMatch(parts, match);
       },
     }),
@@ -102,7 +105,7 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       call: async ({ match, ...including }, { by }) => {
         const states = ['minions_pre', ...foldersOf(including)];
         return forEachKey(parts, match, states, (id, state) =>
-          keys.accept({ ...selection(id, {}), state }, by),
+          keys.accept({ ...selection(id, {}), state }, by).catch(unlessInvalid),
         );
       },
     }),
@@ -157,6 +160,11 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       }),
     }),
   };
+}
+
+/** A key that is none stays where it is, and the result names it there, as in Salt. */
+function unlessInvalid(error: unknown): void {
+  if (!(error instanceof KeyError) || error.code !== 'ERR_KEY_INVALID') throw error;
 }
 
 function selection(match: string, including: Including): KeySelection {

@@ -1,4 +1,4 @@
-import type { ConfigSurvey } from '#config';
+import type { CheckedConfig } from '#config';
 import type { KeyInfo, KeySurvey, MasterStatus, MinionInfo } from '#master';
 
 /** Everything that can be wrong. A released code never changes its meaning. */
@@ -122,7 +122,7 @@ export interface StoreContent {
 
 /** What is examined: gathered once, before any check. */
 export interface DiagnosticsInput {
-  readonly config: ConfigSurvey;
+  readonly config: CheckedConfig;
   readonly running: RunningMaster | undefined;
   readonly keys: KeySurvey;
   readonly store: StoreContent | undefined;

@@ -7,14 +7,14 @@ import { createServer } from 'node:net';
 import path from 'node:path';
 import { createPolicy, hasRules, type RuleAction } from '#acl';
 import {
-  type ConfigSurvey,
+  type CheckedConfig,
   type ConfigWarning,
+  checkMasterConfig,
   type MasterConfig,
   placeOf,
   policySyntax,
   rulesOf,
   serviceOf,
-  surveyMasterConfig,
   withoutPlace,
 } from '#config';
 import { type MasterApi, readPins, surveyKeys, version } from '#master';
@@ -76,7 +76,7 @@ async function checkConfig({ config: survey }: DiagnosticsInput): Promise<Doctor
   return [...findings, ...riskyModes(survey)];
 }
 
-function riskyModes({ config, settings }: ConfigSurvey): DoctorFinding[] {
+function riskyModes({ config, settings }: CheckedConfig): DoctorFinding[] {
   const findings: DoctorFinding[] = [];
   if (settings.get('open_mode')?.value === true) {
     findings.push({
@@ -101,6 +101,7 @@ function riskyModes({ config, settings }: ConfigSurvey): DoctorFinding[] {
 
 function remedyOf(kind: ConfigWarning['kind']): string {
   if (kind === 'narrowed' || kind === 'rights') return 'Write each expression as it is meant.';
+  if (kind === 'no-login') return 'Correct the back end, or remove it.';
   if (kind === 'bounded') return 'Set the two options so that one fits into the other.';
   return 'Remove options without effect; saltbridge migrate check says what to do instead.';
 }
@@ -493,7 +494,7 @@ export async function runDoctor({
   openApi,
   world,
 }: DoctorOptions): Promise<DoctorReport> {
-  const config = await surveyMasterConfig(directory);
+  const config = await checkMasterConfig(directory);
   const master = await examineMaster(openApi);
   const store =
     master.running === undefined

@@ -535,6 +535,10 @@ test('a stack is shown with its servers and deployments, and removed', async (t)
   const shown = await runCli(['bridge', 'stack', 'show', 'demo'], options);
   t.regex(shown.stdout, /server server-1 is web1: answered 503\n/);
   t.regex(shown.stdout, /install CREATE server-1\/web1 demo\.echo done \(failed\): disk full/);
+  t.regex(
+    shown.stdout,
+    /signal heat\/ready of web1 has no handle \(dead\): no handle was registered for it within 600 s/,
+  );
   t.false(shown.stdout.includes('\u001b'));
   t.is((await runCli(['bridge', 'stack', 'remove', 'demo'], options)).code, 0);
   t.deepEqual(

@@ -13,7 +13,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import test, { type ExecutionContext } from 'ava';
-import { startDaemon } from '#cli/commands/master.ts';
+import { startDaemon } from '#cli/commands/start-daemon.ts';
 import { CommandError } from '#cli/errors.ts';
 import { createLogger } from '#master';
 import { createServiceNotifier, ServiceReporter } from '#server/process/service-manager.ts';

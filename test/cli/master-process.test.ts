@@ -13,7 +13,7 @@ import {
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
-import { startDaemon } from '#cli/commands/master.ts';
+import { startDaemon } from '#cli/commands/start-daemon.ts';
 import { CommandError } from '#cli/errors.ts';
 import { loadMasterConfig, type MasterConfig } from '#config';
 import { type Account, planUserChange } from '#server/process/account.ts';

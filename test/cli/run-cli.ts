@@ -1,8 +1,9 @@
 import { Readable, Writable } from 'node:stream';
 import { type CommandDefaults, saltDefaults } from '#cli/command-defaults.ts';
-import { type CommandContext, StandardInput } from '#cli/context.ts';
+import type { CommandContext } from '#cli/context.ts';
 import { createLocalMaster } from '#cli/local-master.ts';
 import { runCommandLine } from '#cli/program.ts';
+import { StandardInput } from '#cli/standard-input.ts';
 import type { MasterApi, MasterStatus } from '#master';
 
 /** A stream that keeps what is written. */

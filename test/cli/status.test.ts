@@ -1,4 +1,13 @@
-import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { Writable } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
@@ -206,7 +215,7 @@ test('names from files cannot steer a terminal', async (t) => {
   t.true(stdout.includes('evil\\x1b[2J'));
 });
 
-test('migrate check --write writes one file for master.d, 0600, and replaces none', async (t) => {
+test('migrate check --write writes one file for master.d, which the readers of the main file can read, and replaces none', async (t) => {
   const { root, etc } = site(t, '');
   const sls = path.join(root, 'start.sls');
   writeFileSync(
@@ -216,9 +225,14 @@ test('migrate check --write writes one file for master.d, 0600, and replaces non
   writeFileSync(path.join(etc, 'master'), `file_roots: {}\nreactor: [{'my/tag': [${sls}]}]\n`);
   mkdirSync(path.join(etc, 'master.d'));
   const file = path.join(etc, 'master.d/policy.conf');
+  const main = path.join(etc, 'master');
+  chmodSync(main, 0o640);
+  const isRoot = process.getuid?.() === 0;
+  if (isRoot) chownSync(main, 12, 34);
   const first = await runCli(['migrate', 'check', etc, '--write', file]);
   t.regex(first.stdout, /takes its target from a template/);
-  t.is(statSync(file).mode & 0o777, 0o600);
+  t.is(statSync(file).mode & 0o777, 0o640);
+  if (isRoot) t.like(statSync(file), { uid: 12, gid: 34 });
   const text = readFileSync(file, 'utf8');
   t.regex(text, /^# not derivable: .*start\.sls: x: takes its target from a template$/m);
   t.regex(text, /^ {6}- tag: "my\/tag"$/m);

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import test, { type ExecutionContext } from 'ava';
-import { startDaemon } from '#cli/commands/master.ts';
+import { startDaemon } from '#cli/commands/start-daemon.ts';
 import { createLocalMaster } from '#cli/local-master.ts';
 import { connectMaster } from '#client';
 import { loadMasterConfig, type MasterConfig } from '#config';

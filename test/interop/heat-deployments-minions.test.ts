@@ -19,11 +19,13 @@ const step =
 const script = `#!/bin/sh
 echo "for $who on $(uname -s)"
 printf %s "$who" > $heat_outputs_path.greeted
+printf %s "$deploy_action $deploy_resource_name" > $heat_outputs_path.facts
+head -c 70003 /dev/zero | tr '\\0' a > $heat_outputs_path.long
 echo careful >&2
 `;
 const sls = `{{ pillar['place'] }}:
   file.managed:
-    - contents: {{ pillar['content'] | yaml_dquote }}
+    - contents: {{ (opts['content'] ~ ' ' ~ pillar['deploy_action']) | yaml_dquote }}
 `;
 const digestOf = (text: string): string => createHash('sha256').update(text).digest('hex');
 const commands: readonly CommandDefinition[] = [
@@ -153,6 +155,8 @@ step('deployments on two real minions end as outputs of their stack', async (t) 
     deployment('sls', 'one', { group: 'salt', config: sls }, slsInputs, []),
     deployment('script', 'two', { group: 'script', config: script }, { who: "it's $HOME" }, [
       'greeted',
+      'facts',
+      'long',
     ]),
   ];
   const server = (minion: string): object => ({
@@ -179,7 +183,9 @@ step('deployments on two real minions end as outputs of their stack', async (t) 
   t.is(status, 'CREATE_COMPLETE', reason);
   t.is(outputs.get('echo_result'), 'hi');
   t.is(readFileSync(path.join(home.directory, 'written'), 'utf8').trim(), 'as pillar');
-  t.is(readFileSync(place, 'utf8').trim(), slsInputs.content);
+  t.is(readFileSync(place, 'utf8').trim(), `${slsInputs.content} CREATE`);
+  t.is(outputs.get('script_facts'), 'CREATE script');
+  t.true(outputs.get('script_long') === 'a'.repeat(70_003));
   t.is(outputs.get('script_greeted'), "it's $HOME");
   t.is(outputs.get('script_deploy_stdout'), "for it's $HOME on Linux\n");
   t.regex(String(outputs.get('script_deploy_stderr')), /careful/);

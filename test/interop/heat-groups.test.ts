@@ -218,3 +218,38 @@ heatTest(
     t.regex(failed.reason, /config config: commands: a: disk full/);
   },
 );
+
+heatTest(
+  'a template with a fixed alias completes for a second stack, and after its first',
+  async (t) => {
+    const stage = await start(t);
+    const resources = {
+      handle: {
+        type: 'OS::Heat::WaitConditionHandle',
+        properties: { signal_transport: 'HEAT_SIGNAL' },
+      },
+      server: server({
+        'AWS::CloudFormation::Init': init('true'),
+        'saltbridge:cfn-init': { signal: 'ready' },
+        'saltbridge:handles': { ready: { get_attr: ['handle', 'signal'] } },
+      }),
+      condition: {
+        type: 'OS::Heat::WaitCondition',
+        depends_on: 'server',
+        properties: { handle: { get_resource: 'handle' }, timeout: 60 },
+      },
+    };
+    for (const name of ['first', 'second', 'third']) {
+      const stack = await follow(t, stage, resources, name);
+      const { status, reason } = await created(stage, stack, name);
+      const shown = JSON.stringify(await stage.bridge.stacks.show(name));
+      t.is(status, 'CREATE_COMPLETE', `${name}: ${reason} ${shown}`);
+      // The third has the alias after a stack that is no longer registered.
+      if (name === 'second') await stage.bridge.stacks.remove(name);
+    }
+    t.deepEqual(
+      (await stage.bridge.handles.list()).map(({ stack }) => stack),
+      ['stack third'],
+    );
+  },
+);

@@ -98,8 +98,6 @@ test('bodies that say nothing, or too much, are refused', async (t) => {
     [406, 'application/xml', '<x/>'],
     [406, undefined, '{}'],
     [413, 'application/json', `["${'x'.repeat(16_777_216)}"]`],
-    [400, 'application/json', '[{"client": 18446744073709551616}]'],
-    [400, 'application/x-yaml', '- {client: 18446744073709551616}'],
     [400, 'application/x-yaml', '{client: a, client: b}'],
     [400, 'application/json', `[${'1,'.repeat(100_000)}1]`],
     [400, 'application/x-yaml', `[${'1,'.repeat(100_000)}1]`],

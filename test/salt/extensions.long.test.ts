@@ -69,7 +69,7 @@ const services: Readonly<
   },
   runners: {
     folder: 'runners',
-    runners: /^(cache|jobs|manage|queue|sdb|test)\./,
+    runners: /^((cache|jobs|manage|queue|sdb|test)\.|state\.event$)/,
     options: /^runner_returns$/,
     set: { runnerReturns: false },
     warned: ['runner_returns'],
@@ -77,7 +77,7 @@ const services: Readonly<
   wheel: { folder: 'wheel', wheel: /./ },
   orchestration: {
     folder: 'orchestrate',
-    runners: /^state\./,
+    runners: /^state\.(?!event$)/,
     set: { limits: { orchestrations: 3 } },
     warned: ['saltbridge:limits:orchestrations'],
   },

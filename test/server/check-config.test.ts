@@ -145,11 +145,6 @@ const wrong: readonly (readonly [what: string, master: string, ...messages: stri
     'DIR/master:2: nodegroups:web: found a whole number, expected an expression as text or as a list of words',
   ],
   [
-    'a nodegroup that contains itself',
-    'nodegroups: {a: N@a}\n',
-    'DIR/master:1: nodegroups: a nodegroup contains itself: a > a; take one N@ of these out',
-  ],
-  [
     'a signal with a misspelt field',
     'saltbridge:\n  acl:\n    signals:\n      - tag: my/*\n        minion: web*\n',
     'DIR/master:5: saltbridge:acl:signals[0]:minion: there is no such option; did you mean minions?',
@@ -755,4 +750,71 @@ test('a configuration without mistakes has none', async (t) => {
   const master = 'file_roots: {base: []}\nsaltbridge: {bridge: {handles: {per_endpoint: 4}}}\n';
   const { problems, warnings, files } = await checkServerConfig(configDirectory(t, { master }));
   t.deepEqual([problems, warnings, files.length], [[], [], 1]);
+});
+
+test('values that have no effect are warnings: a master starts with them, as in Salt', async (t) => {
+  const directory = configDirectory(t, {
+    master: `root_dir: /
+renderer: jinja|yml
+autosign_file: /nonexistent/sign
+autoreject_file: /nonexistent/reject
+peer: True
+peer_run: False
+mine_get: True
+fileserver_list_cache_time: 0
+pub_hwm: 0
+file_roots: {base: [/usr]}
+reactor:
+  - 'salt/auth':
+    - /nonexistent/none.sls
+    - salt://x/y.sls
+    - /usr
+    - /nonexistent/*.sls
+schedule:
+  one:
+    function: nosuch.fun
+    seconds: 60
+  two: {function: state.pause, seconds: 60}
+  three: {function: nosuch.fun, tgt: '*', seconds: 60}
+  four: {function: jobs.active, seconds: 60}
+nodegroups:
+  a: N@b
+  b: N@a
+  bad: web1 or and
+  ghost: N@nosuch
+  slow: E@web(?=1)
+external_auth:
+  file:
+    ^filename: /nonexistent/users
+    fred: ['.*']
+`,
+  });
+  const { problems, warnings, loaded } = await checkServerConfig(directory);
+  t.deepEqual(problems, []);
+  t.not(loaded, undefined);
+  const place = `${directory}/master`;
+  const nothing = 'expected a map; as in Salt, nothing is permitted';
+  const absent = 'does not exist, and has no effect';
+  t.deepEqual(
+    warnings.map(({ message }) => message.replace(place, 'master')).sort(),
+    [
+      `master:13: reactor[0]:salt/auth[0]: /nonexistent/none.sls ${absent}`,
+      `master:14: reactor[0]:salt/auth[1]: salt://x/y.sls ${absent}`,
+      'master:19: schedule:one:function: there is no runner nosuch.fun',
+      'master:21: schedule:two:function: the runner state.pause is not served: orchestrations are not paused; state.soft_kill ends one before a state',
+      'master:2: renderer: the renderer "yml" is not served: jinja|yaml, jinja|json, yaml and json are',
+      'master:25: nodegroups:a: nodegroup "a" contains itself: a > b > a; it matches no minion',
+      'master:26: nodegroups:b: nodegroup "b" contains itself: b > a > b; it matches no minion',
+      'master:27: nodegroups:bad: a term is missing before "and"; it matches no minion',
+      'master:28: nodegroups:ghost: nodegroup "nosuch" is not defined; it matches no minion',
+      `master:32: external_auth:file:^filename: /nonexistent/users ${absent}`,
+      `master:3: autosign_file: /nonexistent/sign ${absent}`,
+      `master:4: autoreject_file: /nonexistent/reject ${absent}`,
+      `master:5: peer: found true, ${nothing}`,
+      `master:6: peer_run: found false, ${nothing}`,
+      `master:7: mine_get: found true, ${nothing}`,
+    ].sort(),
+  );
+  const { peer, peerRun, mineGet } = loaded?.config ?? {};
+  t.deepEqual([peer, peerRun, mineGet], [{}, {}, {}]);
 });

@@ -577,6 +577,12 @@ test.serial('handles that a server names are registered for its minion', async (
       transport: 'TOKEN_SIGNAL',
     },
   );
+  await bridge.stacks.remove('demo');
+  t.deepEqual(
+    (await bridge.handles.list()).map((it) => [it.alias, it.stack]),
+    [['other', 'other']],
+    'the handles of a stack go with it',
+  );
 });
 
 /** Registers 200 servers, whose reads are counted. */

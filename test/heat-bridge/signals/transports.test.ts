@@ -42,6 +42,11 @@ test('a stored destination of an unknown transport is not delivered, and all of 
 
 const tempUrl = 'http://swift/v1/AUTH_p/c/o?temp_url_sig=0123456789abcdef&temp_url_expires=1';
 
+test('a form without a prototype, as callers send it, is read', (t) => {
+  const form = Object.assign(Object.create(null), { endpoint: 'http://heat/signal', token: 'x' });
+  t.is(parseDestination(form).transport, 'TOKEN_SIGNAL');
+});
+
 test('every form of a SwiftSignalHandle is the address of its object', (t) => {
   for (const form of [
     tempUrl,

@@ -285,13 +285,22 @@ test('nodegroups are texts or lists of words', async (t) => {
   t.deepEqual(warnings, []);
 });
 
-test('a nodegroup that contains itself is refused with the way', async (t) => {
-  const master = 'nodegroups:\n  a: N@b or web1\n  b: [N@a]\n';
-  await t.throwsAsync(loadMasterConfig(configDirectory(t, { master })), {
-    instanceOf: ConfigError,
-    code: 'ERR_OPTION_CONFLICT',
-    message: /master:1: nodegroups: a nodegroup contains itself: a > b > a;/,
+test('a letter is a text, as Salt reads it, and no boolean', async (t) => {
+  const master = 'id: y\nnodegroups: {n: Y}\nauto_accept: yes\nopen_mode: off\n';
+  const { config } = await loadMasterConfig(configDirectory(t, { master }));
+  t.deepEqual([config.id, { ...config.nodegroups }], ['y', { n: 'Y' }]);
+  t.deepEqual([config.autoAccept, config.openMode], [true, false]);
+  await t.throwsAsync(loadMasterConfig(configDirectory(t, { master: 'auto_accept: n\n' })), {
+    message: /auto_accept: found a text, expected true or false/,
   });
+});
+
+test('a nodegroup that contains itself is a warning with the way', async (t) => {
+  const master = 'nodegroups:\n  a: N@b or web1\n  b: [N@a]\n';
+  const { warnings } = await loadMasterConfig(configDirectory(t, { master }));
+  const [first, second] = warnings;
+  t.regex(String(first?.message), /master:2: nodegroups:a: .* a > b > a; it matches no minion$/);
+  t.deepEqual([first?.kind, second?.line], ['unusable', 3]);
 });
 
 for (const definition of ['7', '{a: b}', '[[a]]']) {

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
 import fc from 'fast-check';
-import { ConfigError, loadMasterConfig, resolveMasterConfig, surveyMasterConfig } from '#config';
+import { ConfigError, checkMasterConfig, loadMasterConfig, resolveMasterConfig } from '#config';
 import { warnOfNarrowed } from '#config/narrowed-patterns.ts';
 import { rulesOf } from '#config/policy-rules.ts';
 import type { Settings } from '#config/settings.ts';
@@ -231,7 +231,7 @@ test('a start warns of rights that go by grains alone', async (t) => {
   ];
   for (const { warnings } of [
     await loadMasterConfig(directory),
-    await surveyMasterConfig(directory),
+    await checkMasterConfig(directory),
   ]) {
     const found = warnings.filter(({ message }) => message.includes('grains permit nothing'));
     t.deepEqual(
@@ -335,7 +335,7 @@ test('a site of 200 lines of rights loads with warnings only', async (t) => {
   const { config, warnings } = await loadMasterConfig(directory);
   t.true(rulesOf(config).length > 100);
   const lines = text.split('\n');
-  const rights = warnings.filter(({ kind }) => kind === 'rights');
+  const rights = warnings.filter(({ kind }) => ['rights', 'no-login'].includes(kind));
   t.deepEqual(
     rights.map(({ line }) => lines[line - 1]?.trim()),
     ['users: [root, "^(?!sudo_).*$"]', 'admins%:', 'admins%:', 'ldap:'],

@@ -1,11 +1,17 @@
 /** Log-ins by a real OpenLDAP server, over its socket; skipped where slapd is not installed. */
 import test from 'ava';
 import fc from 'fast-check';
-import { type EauthOptions, resolveMasterConfig } from '#config';
+import { type EauthOptions, readBackend, resolveMasterConfig } from '#config';
 import type { LoginBackend } from '#master/users/backend.ts';
 import { createBackends } from '#master/users/backends.ts';
 import { firstValue } from '#master/users/ldap-groups.ts';
-import { escapeFilter, escapeName, fillName } from '#master/users/ldap-names.ts';
+import {
+  attributesOfFilter,
+  escapeFilter,
+  escapeName,
+  fillFilter,
+  fillName,
+} from '#master/users/ldap-names.ts';
 import { testWhere } from '../../helpers/needs.ts';
 import {
   adminDn,
@@ -213,6 +219,26 @@ test('options that would let in anybody, or find nobody, serve nobody', (t) => {
   t.false(isServed({ ...searching, ldapStarttls: true, ldapTls: true }));
   t.false(isServed({ ...searching, ldapFilter: '(uid=fred)' }));
   t.false(isServed({ ldapBinddn: adminDn }));
+});
+
+test('a filter without outer parentheses is read as OpenLDAP reads it', (t) => {
+  for (const template of ['uid={{ username }}', ' uid={{username}} ', '(uid={{ username }})']) {
+    t.is(fillFilter(template, 'fr)ed'), '(uid=fr\\29ed)', template);
+    t.deepEqual(attributesOfFilter(template), ['uid'], template);
+  }
+  const withGroups = '&(objectClass=group)(member={{ username }})';
+  t.is(fillFilter(withGroups, 'fred'), '(&(objectClass=group)(member=fred))');
+});
+
+test('a filter whose parentheses are unpaired is named', (t) => {
+  const problemOf = (eauth: Partial<EauthOptions>): unknown =>
+    readBackend('ldap', resolveMasterConfig({ externalAuth: { ldap: {} }, eauth }));
+  const unpaired = '(&(uid={{ username }})(objectClass=person)';
+  const problem = 'auth.ldap.filter has unpaired parentheses';
+  t.deepEqual(problemOf({ ...searching, ldapFilter: unpaired }), { problem });
+  t.like(problemOf({ ...searching, ldapGroupFilter: ')(' }), {
+    problem: 'auth.ldap.group_filter has unpaired parentheses',
+  });
 });
 
 test('an escaped name has nothing left that means something', (t) => {

@@ -400,6 +400,14 @@ async function serve(
   return { directory, backend };
 }
 
+test('with a list cache of 0 seconds, each list is made anew', async (t) => {
+  const tree = { 'srv/a.sls': 'a' };
+  const { directory, backend } = await serve(t, tree, { fileserverListCacheTime: 0 });
+  t.deepEqual((await backend.lists('base')).files, ['a.sls']);
+  writeFileSync(path.join(directory, 'srv', 'b.sls'), 'b');
+  t.deepEqual((await backend.lists('base')).files, ['a.sls', 'b.sls']);
+});
+
 async function content(backend: FileServerBackend, file: string, env = 'base') {
   const found = await backend.find(file, env);
   return found && Buffer.from(await found.read(0, 1000)).toString();

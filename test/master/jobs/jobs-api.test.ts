@@ -281,6 +281,9 @@ test('a part is of those that answered the ping, and at least one', async (t) =>
   t.is((await batch({ ids, down: ['m6', 'm7', 'm8'] }, { size: '50%' })).most, 2);
   t.is((await batch({ ids }, { size: '1%' })).most, 1);
   t.is((await batch({ ids }, { size: '100%' })).most, 5);
+  t.is((await batch({ ids }, { size: ' 40%' })).most, 2);
+  t.is((await batch({ ids }, { size: '%40' })).most, 2);
+  t.is((await batch({ ids }, { size: ' 3 ' })).most, 3);
 });
 
 test('nothing is sent to a minion that does not answer the ping', async (t) => {

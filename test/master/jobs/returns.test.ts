@@ -2,7 +2,15 @@
 
 import test, { type ExecutionContext } from 'ava';
 import type { JobReturn } from '#master';
-import { fromJson, parseArgument, parseArguments, parseYaml, separateKeywords } from '#master';
+import {
+  fromJson,
+  parseArgument,
+  parseArguments,
+  parseYaml,
+  separateKeywords,
+  writeMarkedJson,
+} from '#master';
+import { markedJson } from '#master/arguments/arguments.ts';
 import { describeDeliveries, type MinionFacts } from '#master/jobs/follow-job.ts';
 import { toArguments } from '#master/jobs/job-arguments.ts';
 import { JobCache } from '#master/jobs/job-cache.ts';
@@ -18,7 +26,9 @@ import {
 } from '#minion-protocol';
 import { openPublication } from '#minion-protocol/publication.ts';
 import { BROADCAST_TOPIC } from '#minion-protocol/transport/transport.ts';
+import { readJsonInSteps } from '#runtime';
 import { createMemoryStore, type Store } from '#store';
+import { Float } from '#template/python/values.ts';
 import { readCases } from '../../cli/fixture.ts';
 import { RECORDED_AT, startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
 import {
@@ -616,6 +626,18 @@ test('arguments are read as Salt reads them', (t) => {
     kwargs: kwargs.map(([name, value]) => [name, fromJson(value)]),
   }));
   t.deepEqual(read, expected);
+});
+
+test('values without a form in JSON travel over the local socket unchanged', (t) => {
+  const value = { id: 20180828195351562601n, list: [new Float(1), 1, 1.5, -(2n ** 70n)] };
+  let read: unknown;
+  const reading = readJsonInSteps(writeMarkedJson(value), markedJson);
+  for (let step = reading.next(); ; step = reading.next()) {
+    if (step.done !== true) continue;
+    read = step.value;
+    break;
+  }
+  t.deepEqual({ ...Object(read) }, value);
 });
 
 test('a name that objects inherit is a keyword like any other', (t) => {

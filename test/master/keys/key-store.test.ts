@@ -717,14 +717,11 @@ test('a thread for RSA loads the RSA half of the protocol, and nothing else', (t
   t.is(own, 'master/auth/rsa-worker.ts');
   t.true(others.includes('minion-protocol/signing.ts'));
   t.true(others.includes('minion-protocol/rsa.ts'));
-  t.deepEqual(
-    others.filter((file) => !/^minion-protocol\/[\w-]+\.ts$/.test(file)).sort(),
-    [
-      'runtime/errors.ts',
-      'runtime/json.ts',
-      'template/python/exceptions.ts',
-      'template/python/values.ts',
-    ],
-  );
+  t.deepEqual(others.filter((file) => !/^minion-protocol\/[\w-]+\.ts$/.test(file)).sort(), [
+    'runtime/errors.ts',
+    'runtime/json.ts',
+    'template/python/exceptions.ts',
+    'template/python/values.ts',
+  ]);
   t.false(others.includes('minion-protocol/index.ts'));
 });

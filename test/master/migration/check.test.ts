@@ -539,14 +539,18 @@ event_return: rawfile_json
 event_return_whitelist: [kept/*]
 `,
   );
-  t.deepEqual(tagsOf(plan), ['my/one', 'my/two/*', 'log/*', 'kept/*']);
+  t.deepEqual(tagsOf(plan), ['my/one', 'my/two/*']);
   t.deepEqual(
     plan.ungranted.map(({ pattern, listener }) => [pattern, listener]),
-    [['*', 'engine fluent']],
+    [
+      ['log/*', 'engine http_logstash'],
+      ['*', 'engine fluent'],
+      ['kept/*', 'event_return rawfile_json'],
+    ],
   );
   t.deepEqual(
     plan.rules.map(({ listeners }) => listeners[0]?.line),
-    [2, 2, 3, 7],
+    [2, 2],
   );
 });
 
@@ -564,7 +568,12 @@ test('formulas of Thorium say which tags they listen for, where it is on', async
     master: '',
   });
   const roots = `thorium_roots: {base: [${path.join(directory, 'thorium')}]}\n`;
-  t.deepEqual(tagsOf(await planOfFile(t, `${roots}engines: [{thorium: {}}]\n`)), ['my/metric/*']);
+  const { rules, ungranted } = await planOfFile(t, `${roots}engines: [{thorium: {}}]\n`);
+  t.deepEqual(rules, []);
+  t.deepEqual(
+    ungranted.map(({ pattern }) => pattern),
+    ['my/metric/*'],
+  );
   t.deepEqual(tagsOf(await planOfFile(t, roots)), []);
 });
 
@@ -667,4 +676,64 @@ test('a tag that somebody listens for is permitted, or is one that needs or gets
     else if (heard.some((glob) => !told.has(glob)) && !isOthers) t.is(allowed, 'allow', candidate);
   };
   fc.assert(fc.property(fc.array(pattern, { minLength: 1, maxLength: 3 }), tag, check), tries(200));
+});
+
+test('a value that has no effect here is refused, also behind another mistake', async (t) => {
+  const report = await check(
+    site(t, {
+      'etc/master': `gitfs_remotes: [nonsense]
+fileserver_backend: [gitfs]
+renderer: yaml|gpg
+external_auth:
+  ldap: {fred: ['.*']}
+  mysql: {ann: ['.*']}
+auth.ldap.server: ldap
+auth.ldap.anonymous: true
+auth.ldap.filter: uid={{ username }}
+schedule:
+  one: {function: nosuch.fun, seconds: 60}
+`,
+    }),
+  );
+  const refused = report.findings.filter(({ outcome }) => outcome === 'refused');
+  const meanings = refused.map(({ name, meaning }) => `${name} ${meaning}`).join('\n');
+  t.regex(meanings, /^gitfs_remotes The master does not start: .*nonsense/m);
+  t.regex(meanings, /^external_auth:mysql It has no effect\. external_auth: mysql: is not served/m);
+  t.regex(meanings, /^renderer It has no effect\. .*"gpg" is not served/m);
+  t.regex(meanings, /^schedule:one:function It has no effect\. .*there is no runner nosuch\.fun/m);
+  t.notRegex(meanings, /external_auth: ldap|auth\.ldap/);
+  t.false(
+    report.findings.some(({ name, outcome }) => name === 'renderer' && outcome !== 'refused'),
+  );
+});
+
+test('functions that templates of the master cannot call are refused with their places', async (t) => {
+  const root = site(t, {
+    'etc/master': 'file_roots: {base: [ROOT/srv]}\npillar_roots: {base: [ROOT/pillar]}\n',
+    'pillar/a.sls': `{# salt['comment.only']() #}
+x: {{ salt['cmd.run']('id') }}
+y: {{ salt.grains.get('id') }} {{ salt["nosuch.one"]() }}
+z: salt['plain.text']
+`,
+    'pillar/lib/map.jinja': `{% set a = salt.nosuch.two(1) %}\n{%- set b = salt['cmd.run']('id') -%}\n`,
+    'srv/orch.sls': `{% for id in salt['nosuch.three']() %}
+{{ id }}:
+  salt.state:
+    - tgt: {{ salt['pillar.get']('x') }}
+{% endfor %}
+`,
+    'srv/state.sls': "a:\n  cmd.run:\n    - name: {{ salt['nosuch.minion']() }}\n",
+  });
+  const { findings } = await check(root);
+  const calls = findings.filter(({ name }) => name.startsWith("salt['"));
+  t.deepEqual(
+    calls.map(({ name, file, line, outcome }) => [name, path.relative(root, file), line, outcome]),
+    [
+      ["salt['cmd.run']", 'pillar/a.sls', 2, 'refused'],
+      ["salt['nosuch.one']", 'pillar/a.sls', 3, 'refused'],
+      ["salt['nosuch.two']", 'pillar/lib/map.jinja', 1, 'refused'],
+      ["salt['nosuch.three']", 'srv/orch.sls', 1, 'refused'],
+    ],
+  );
+  t.regex(calls[0]?.meaning ?? '', /Also at .*map\.jinja:2\.$/);
 });

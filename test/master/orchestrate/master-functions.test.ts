@@ -28,10 +28,12 @@ test('templates of orchestrations call minions, runners and wheel functions', as
     `
 {% set pings = salt['saltutil.cmd']('m*', 'test.ping') %}
 {% set one = salt['saltutil.cmd'](['m1'], 'test.echo', arg=[1.5], tgt_type='list') %}
+{% set named = salt['saltutil.cmd']('m1,m9', 'test.ping', tgt_type='list') %}
 {% set keys = salt['saltutil.wheel']('key.list_all') %}
 {% do salt['log.info']('from a template') %}
 minions: {test.show_notification: [{text: "{{ pings | sort | join(',') }} {{ pings.m1.ret }}"}]}
 echo: {test.show_notification: [{text: "{{ one.m1.ret }} {{ one.m1.retcode }}"}]}
+named: {test.show_notification: [{text: "{{ named.m1.ret }} {{ named.m9 }}"}]}
 runner: {test.show_notification: [{text: "{{ salt.saltutil.runner('test.arg', arg=[1], kwarg={'a': 2}) }}"}]}
 full: {test.show_notification: [{text: "{{ salt['saltutil.runner']('test.arg', full_return=True).success }}"}]}
 wheel: {test.show_notification: [{text: "{{ keys.data.return.minions | join(',') }} {{ keys.tag[:11] }}"}]}
@@ -42,6 +44,7 @@ file: {test.show_notification: [{text: "{{ salt['cp.get_file_str']('salt://data.
   t.deepEqual(Object.fromEntries(texts), {
     minions: 'm1,m2 True',
     echo: '1.5 0',
+    named: "True {'failed': True}",
     runner: "{'args': [1], 'kwargs': {'a': 2}}",
     full: 'True',
     wheel: 'm1,m2 salt/wheel/',

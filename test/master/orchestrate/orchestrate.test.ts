@@ -214,6 +214,33 @@ test('what an orchestration begins is told and audited as that of its caller', a
   t.true(begun.every(({ who }) => who.name === 'fred'));
 });
 
+test('soft_kill ends an orchestration before a state, and waits for those that run', async (t) => {
+  const { master } = await start(t, {
+    'srv/site.sls': [
+      'first: {salt.runner: [{name: test.sleep}, {arg: [1]}]}',
+      'second: test.nop',
+      'third: test.nop\n',
+    ].join('\n'),
+  });
+  for (const [stateId, expected] of [
+    [undefined, ['first']],
+    ['third', ['first', 'second']],
+  ] as const) {
+    const events = (await master.events.subscribe({ match: 'salt/run/*/args' }))[
+      Symbol.asyncIterator
+    ]();
+    const call = { fun: 'state.orchestrate', arg: ['site'] };
+    const running = master.runners.run(call);
+    const { value: event } = await events.next();
+    const jid = String(event?.tag).split('/')[2] ?? '';
+    const kwarg = stateId === undefined ? { jid } : { jid, state_id: stateId };
+    t.true((await master.runners.run({ fun: 'state.soft_kill', kwarg })).success);
+    t.deepEqual(Object.keys(statesOf((await running).return)), [...expected]);
+  }
+  const none = { fun: 'state.soft_kill', arg: ['20240102030405123456'] };
+  t.regex(String((await master.runners.run(none)).return), /no orchestration runs under 2024/);
+});
+
 test("nobody tells anything under a stranger's orchestration", async (t) => {
   const { master } = await start(t, {
     'srv/outer.sls': 'waits:\n  salt.wait_for_event: [{name: go/on}, {id_list: [x]}]\n',

@@ -101,6 +101,10 @@ test('a dead minion behind a shared address is not taken for a living one', asyn
   await dead.stop();
   // Both were heard from one address, where one connection is left.
   t.deepEqual(await idsPresent(stage), ['web1', 'web2']);
+  await eventually('the end of a connection', async () => {
+    const listed = await stage.master.minions();
+    return listed.every(({ isPresent, isUnsure }) => isPresent && isUnsure === true);
+  });
   const { host } = stage;
   const asked = ['web1', 'web2', 'web1', 'gone'].map((id) => host.isReachable(id));
   t.deepEqual(await Promise.all(asked), [true, false, true, false]);

@@ -152,3 +152,13 @@ test('what would reach beyond the master is refused by name, with what to do ins
     t.regex(String(await evaluate(expression)), reason, expression);
   }
 });
+
+test('what runners return gives no right', async (t) => {
+  const { master, evaluate } = await start(t);
+  const explained = async (expression: string): Promise<boolean> => {
+    await evaluate(expression);
+    return (await master.pillar.explain({ minion: 'm1', key: 'r' })).followsFromGrains;
+  };
+  t.true(await explained("salt['saltutil.runner']('test.arg', ['x'])"));
+  t.false(await explained("salt['cp.get_file_str']('salt://f.txt')"));
+});

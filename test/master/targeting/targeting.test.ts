@@ -108,8 +108,12 @@ test('a nodegroup that is not defined, or contains itself, is refused', async (t
   const targets = resolver({ nodegroups: { a: 'N@b', b: 'N@a' } });
   const unknown = { instanceOf: MasterError, code: 'ERR_NODEGROUP_UNKNOWN' };
   await t.throwsAsync(targets.resolve({ tgt: 'nope', tgtType: 'nodegroup' }), unknown);
-  await t.throwsAsync(targets.resolve({ tgt: 'a', tgtType: 'nodegroup' }), badTarget);
-  await t.throwsAsync(targets.resolve({ tgt: 'N@a', tgtType: 'compound' }), badTarget);
+  const loop = { instanceOf: MasterError, code: 'ERR_NODEGROUP_LOOP', message: /a > b > a/ };
+  await t.throwsAsync(targets.resolve({ tgt: 'a', tgtType: 'nodegroup' }), loop);
+  await t.throwsAsync(targets.resolve({ tgt: 'N@a', tgtType: 'compound' }), loop);
+  const compound = { tgt: 'web1 or N@nope', tgtType: 'compound' };
+  t.throws(() => targets.requireNodegroups(compound), unknown);
+  t.notThrows(() => targets.requireNodegroups({ ...compound, tgt: 'web1 or N@a' }));
 });
 
 test('names of a list without an accepted key are missing', async (t) => {

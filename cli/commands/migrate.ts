@@ -1,86 +1,20 @@
-import { realpath } from 'node:fs/promises';
+/** `saltbridge migrate`. */
+
+import { chown, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type Command, Option } from 'commander';
 import {
   checkMigration,
-  type DoctorFinding,
-  type DoctorReport,
   type MigrationFinding,
   type MigrationOutcome,
   type MigrationReport,
   policyText,
-  runDoctor,
 } from '#server/ops.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
-import { configOption, jsonOption, logLevelOption } from '../options.ts';
+import { jsonOption, logLevelOption } from '../options.ts';
 import { escapeLines, escapeName, printJson, printLine } from '../terminal.ts';
 import { writeNewFile } from './key-files.ts';
-
-// `saltbridge doctor`: the report as text.
-
-function formatDoctorReport({ findings, isRunning, versions }: DoctorReport): string {
-  const known = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
-  return [
-    ...findings.flatMap(formatDoctorFinding),
-    `${known.join(', ')}; ${isRunning ? 'a master runs' : 'no master runs'}.`,
-    findings.length === 0 ? 'Nothing is wrong.' : formatFindingCounts(findings),
-  ].join('\n');
-}
-
-function formatDoctorFinding({
-  severity,
-  code,
-  subject,
-  problem,
-  remedy,
-}: DoctorFinding): string[] {
-  return [
-    `${severity} ${code}: ${escapeName(subject)}`,
-    `  ${escapeName(problem)}`,
-    `  -> ${escapeName(remedy)}`,
-    '',
-  ];
-}
-
-function formatFindingCounts(findings: readonly DoctorFinding[]): string {
-  const errors = findings.filter(({ severity }) => severity === 'error').length;
-  return `${errors} errors, ${findings.length - errors} warnings.`;
-}
-
-interface DoctorOptions {
-  readonly configDir: string;
-  readonly json?: boolean;
-}
-
-/** `saltbridge doctor`. */
-export function defineDoctor(command: Command, context: CommandContext): void {
-  command
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async ({ configDir, json }: DoctorOptions) => {
-      await rejectTenants(context, configDir);
-      const report = await runDoctor({
-        directory: configDir,
-        openApi: () => context.openApi(configDir),
-      });
-      if (json) await printJson(context.stdout, report);
-      else await printLine(context.stdout, formatDoctorReport(report));
-      if (report.findings.length > 0) context.setExitCode(exitCodes.failure);
-    });
-}
-
-/** Whatever else is wrong with a configuration is what the doctor is asked for. */
-async function rejectTenants({ openApi }: CommandContext, configDir: string): Promise<void> {
-  try {
-    await openApi(configDir);
-  } catch (error) {
-    if (error instanceof CommandError && error.code === 'ERR_TENANTS') throw error;
-  }
-}
-
-// `saltbridge migrate check`: the report as text.
 
 const headings: Readonly<Record<MigrationOutcome, string>> = {
   refused: 'Refused: somebody would miss it, or the master does not start',
@@ -137,7 +71,10 @@ export function defineMigrate(command: Command, context: CommandContext): void {
     .command('check')
     .description('report what works, what is ignored and what must change; changes nothing')
     .argument('[dir]', 'configuration directory of salt-master', '/etc/salt')
-    .option('--write <file>', 'write the smallest policy to a new file (mode 0600), for master.d')
+    .option(
+      '--write <file>',
+      'write the smallest policy to a new file for master.d, with the readers of the main file',
+    )
     .addOption(
       new Option(
         '--policy <file>',
@@ -159,11 +96,18 @@ async function checkSite(
   if (policy !== undefined) await rejectPathInside(policy, directory);
   const report = await checkMigration(directory);
   if (policy !== undefined) await writeNewFile(policy, policyText(report), 0o644);
-  if (write !== undefined) await writeNewFile(write, policyText(report), 0o600);
+  if (write !== undefined) await writePolicy(write, directory, policyText(report));
   const { stdout, setExitCode } = context;
   if (json) await printJson(stdout, { ...report, policy: policyText(report) });
   else await printLine(stdout, formatMigrationReport(report, write ?? policy));
   if (report.counts.refused > 0) setExitCode(exitCodes.failure);
+}
+
+/** Writes a file of the configuration that the service can read: as it reads the main file. */
+async function writePolicy(file: string, directory: string, text: string): Promise<void> {
+  const main = await stat(path.join(directory, 'master')).catch(() => undefined);
+  await writeNewFile(file, text, 0o600 | ((main?.mode ?? 0) & 0o044));
+  if (main !== undefined && process.getuid?.() === 0) await chown(file, main.uid, main.gid);
 }
 
 /** The directory that is looked at is not written to, not even when somebody asks for it. */

@@ -1,0 +1,92 @@
+/** `saltbridge acl learn` and `saltbridge acl replay`: what follows from recorded decisions. */
+
+import type { Command } from 'commander';
+import { loadCandidatePolicy } from '#config';
+import { learnedText, type ReplayReport } from '#master';
+import type { CommandContext } from '../context.ts';
+import { exitCodes } from '../errors.ts';
+import { configOption, jsonOption, logLevelOption, parseSince } from '../options.ts';
+import { escapeName, printJson, printLine } from '../terminal.ts';
+
+interface SinceOptions {
+  readonly configDir: string;
+  readonly json?: boolean;
+  readonly since?: string;
+}
+
+interface LearnOptions extends SinceOptions {
+  readonly generalise?: boolean;
+  readonly forget?: boolean;
+}
+
+/** Adds `saltbridge acl learn`. */
+export function addLearnCommand(acl: Command, context: CommandContext): void {
+  acl
+    .command('learn')
+    .description('print the smallest policy that permits all recorded denials; changes nothing')
+    .option('--since <time>', 'only requests since this time: 30m, 1h, 7d, or a date')
+    .option('--generalise', "write one rule for tags that differ only in the minion's own id")
+    .option('--forget', 'delete the recorded denials afterwards')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async ({ configDir, json, since, generalise, forget }: LearnOptions) => {
+      const api = await context.openApi(configDir);
+      const learned = await api.acl.learn({
+        ...sinceSelection(since),
+        ...(generalise === undefined ? {} : { generalise }),
+      });
+      if (json) await printJson(context.stdout, learned);
+      else await printLine(context.stdout, learnedText(learned).trimEnd());
+      if (forget) await api.acl.forget();
+    });
+}
+
+/** Adds `saltbridge acl replay`. */
+export function addReplayCommand(acl: Command, context: CommandContext): void {
+  acl
+    .command('replay')
+    .description('list past decisions that another policy would change; changes nothing')
+    .argument('<file>', 'policy file, in the format of master.d')
+    .option('--since <time>', 'only decisions since this time: 30m, 1h, 7d, or a date')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (file: string, { configDir, json, since }: SinceOptions) => {
+      const { rules } = await loadCandidatePolicy(configDir, file);
+      const api = await context.openApi(configDir);
+      const report = await api.acl.replay({ rules, ...sinceSelection(since) });
+      if (json) await printJson(context.stdout, report);
+      else await printLine(context.stdout, formatReplayReport(report));
+      const isOther = report.changes.some(({ kind }) => kind !== 'other-rule');
+      if (isOther) context.setExitCode(exitCodes.failure);
+    });
+}
+
+function sinceSelection(since: string | undefined): { readonly since?: number } {
+  return since === undefined ? {} : { since: parseSince(since) };
+}
+
+function formatReplayReport({
+  decisions,
+  requests,
+  uncertain,
+  missed,
+  changes,
+}: ReplayReport): string {
+  const notes = [
+    ...(uncertain === 0 ? [] : [`${uncertain} of them without all of their data`]),
+    ...(missed === 0 ? [] : [`${missed} requests since the start were not recorded`]),
+  ];
+  const summary = `${decisions} decisions on ${requests} requests, ${changes.length} otherwise`;
+  return [...changes.map(formatReplayChange), [summary, ...notes].join('; ')]
+    .map(escapeName)
+    .join('\n');
+}
+
+function formatReplayChange({ kind, recorded, decision }: ReplayReport['changes'][number]): string {
+  const { minion, action, texts, count, lastAt, rule } = recorded;
+  const asked = `${minion} ${action} ${texts.join(',')}`;
+  const times = `${count} times, last ${new Date(lastAt).toISOString()}`;
+  return `${kind}: ${asked} (${times}): was by ${rule}, would be by ${decision.rule}: ${decision.reason}`;
+}

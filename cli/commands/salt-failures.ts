@@ -1,0 +1,50 @@
+/** Failures that Salt's commands print as results, on standard output and with its texts. */
+
+import type { CommandContext } from '../context.ts';
+import { errorCodeOf, exitCodes } from '../errors.ts';
+import { LoginFailure } from '../login.ts';
+import { chooseOutput, type OutputCommandOptions } from '../output/output-options.ts';
+import { formatData } from '../output/outputters.ts';
+import { escapeLines, printLine } from '../terminal.ts';
+
+/** A command that is named as Salt's. */
+type SaltCommand = 'salt' | 'salt-cp' | 'salt-key' | 'salt-run';
+
+/**
+ * Prints a failed log-in or an unknown nodegroup as Salt does.
+ * @returns the exit code: 77 after a failed log-in, where Salt ends with 0 or 2
+ * @throws every other error
+ */
+export async function printSaltFailure(
+  error: unknown,
+  command: SaltCommand,
+  context: CommandContext,
+  options: OutputCommandOptions & { readonly configDir: string },
+): Promise<number> {
+  const { stdout, stderr } = context;
+  if (error instanceof LoginFailure && error.served !== undefined) {
+    await printLine(stdout, escapeLines(formatUnavailableEauth(error.eauth, error.served)));
+    await printLine(stderr, 'ERROR: Authentication failed');
+    return exitCodes.notPermitted;
+  }
+  const { output, sink } = await chooseOutput(options, context);
+  if (error instanceof LoginFailure) {
+    const text =
+      command === 'salt'
+        ? 'Authentication error occurred.'
+        : `Authentication failure of type "eauth" occurred for user ${error.username}.`;
+    await sink.write(formatData(text, undefined, output));
+    return exitCodes.notPermitted;
+  }
+  if (!(error instanceof Error) || errorCodeOf(error) !== 'ERR_NODEGROUP_UNKNOWN') throw error;
+  const { confFile } = await context.commandDefaults(options.configDir);
+  await sink.write(formatData(`${error.message} in ${confFile}`, undefined, output));
+  return command === 'salt' ? exitCodes.ok : exitCodes.failure;
+}
+
+function formatUnavailableEauth(eauth: string, served: readonly string[]): string {
+  return [
+    `The specified external authentication system "${eauth}" is not available`,
+    `Available eauth types: ${served.join(', ')}`,
+  ].join('\n');
+}

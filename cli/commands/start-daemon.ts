@@ -1,0 +1,94 @@
+/** `saltbridge master -d`: a detached process. */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync, fstatSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { connectMaster } from '#client';
+import type { MasterConfig } from '#config';
+import type { Account } from '#server/process/account.ts';
+import { openLogFile } from '#server/process/log.ts';
+import { CommandError } from '../errors.ts';
+
+const startTimeoutMs = 60_000;
+const pollMs = 100;
+
+/**
+ * Starts a program of Node's without a terminal, and waits until its local socket answers.
+ * @param argv of the new process, the program's file first
+ * @param owner - whom a new log file belongs to
+ * @returns its process id
+ * @throws CommandError ERR_MASTER_NOT_READY when it ends early or does not answer in a minute
+ */
+export async function startDaemon(
+  argv: readonly string[],
+  config: Pick<MasterConfig, 'socket' | 'logFile'>,
+  owner?: Account,
+): Promise<number> {
+  // What the process says before it has a log of its own, and as it dies.
+  const log = path.isAbsolute(config.logFile) ? openLogFile(config.logFile, owner) : 'ignore';
+  const begin = typeof log === 'number' ? fstatSync(log).size : 0;
+  const child = spawn(process.execPath, [...argv], {
+    detached: true,
+    stdio: ['ignore', log, log],
+  });
+  if (typeof log === 'number') closeSync(log);
+  const hasEnded = new AbortController();
+  child.once('error', (error) => hasEnded.abort(error.message));
+  child.once('exit', (code, signal) => hasEnded.abort(`it ended with ${code ?? signal}`));
+  const pid = await waitUntilReady(child, config, hasEnded.signal, begin);
+  child.removeAllListeners();
+  child.unref();
+  return pid;
+}
+
+async function waitUntilReady(
+  child: ChildProcess,
+  { socket, logFile }: Pick<MasterConfig, 'socket' | 'logFile'>,
+  hasEnded: AbortSignal,
+  begin: number,
+): Promise<number> {
+  const deadline = Date.now() + startTimeoutMs;
+  const api = connectMaster({ socketPath: socket });
+  while (!hasEnded.aborted && Date.now() < deadline) {
+    // Another master on the same socket answers too: only the one that was started counts.
+    const pid = await api.status().then(
+      (status) => status.pid,
+      () => undefined,
+    );
+    if (pid !== undefined && pid === child.pid) return pid;
+    await delay(pollMs, undefined, { signal: hasEnded }).catch(() => undefined);
+  }
+  if (!hasEnded.aborted) child.kill();
+  const reason = hasEnded.aborted ? String(hasEnded.reason) : 'it did not answer in a minute';
+  const told = await readLastWords(logFile, begin);
+  const message = `the master did not start: ${reason}${told}; see ${logFile}`;
+  throw new CommandError('ERR_MASTER_NOT_READY', message);
+}
+
+/** More is not read of what a process said in its log. */
+const maxLastWords = 65_536;
+
+/** What a process that ended said of the reason: the last line that begins as all of ours do. */
+async function readLastWords(logFile: string, begin: number): Promise<string> {
+  const said = await readEnd(logFile, begin).catch(() => '');
+  const reason = said.split('\n').findLast((line) => line.startsWith('saltbridge: '));
+  return reason === undefined ? '' : `: ${reason.slice('saltbridge: '.length)}`;
+}
+
+/** At most {@link maxLastWords} bytes: a log may be larger than memory. */
+async function readEnd(file: string, begin: number): Promise<string> {
+  const handle = await open(file);
+  try {
+    const { size } = await handle.stat();
+    const from = Math.max(begin, size - maxLastWords);
+    const { buffer, bytesRead } = await handle.read({
+      buffer: Buffer.alloc(Math.max(0, size - from)),
+      position: from,
+    });
+    return buffer.toString('utf8', 0, bytesRead);
+  } finally {
+    await handle.close();
+  }
+}

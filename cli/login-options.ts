@@ -1,0 +1,34 @@
+/** Log-in options of commands that are named as Salt's [salt utils/parsers.py EAuthMixIn]. */
+
+import { type Command, Option } from 'commander';
+
+/** Log-in options, as commander names them. */
+export interface LoginOptions {
+  readonly configDir: string;
+  readonly auth?: string;
+  /** Salt's other names of `auth`. */
+  readonly eauth?: string;
+  readonly externalAuth?: string;
+  readonly makeToken?: boolean;
+  readonly username?: string;
+  readonly password?: string;
+}
+
+/** Returns the eauth to log in with, or `undefined` for the account that runs the command. */
+export function eauthOf({ auth, eauth, externalAuth }: LoginOptions): string | undefined {
+  return auth ?? eauth ?? externalAuth;
+}
+
+/** Adds the options. @param flags - `--auth` alone for a command that has another `-a` */
+export function addLoginOptions(command: Command, flags = '-a, --auth'): Command {
+  return command
+    .option(`${flags} <eauth>`, "log in with this eauth and act with the user's rights")
+    .addOption(new Option('--eauth <eauth>').hideHelp())
+    .addOption(new Option('--external-auth <eauth>').hideHelp())
+    .option('-T, --make-token', 'log in, and store the token for later commands')
+    .option('--username <name>', 'name of the user (default: ask for it)')
+    .option(
+      '--password <text>',
+      'password of the user; visible in the process list (default: ask for it)',
+    );
+}

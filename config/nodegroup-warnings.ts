@@ -1,0 +1,37 @@
+/** Nodegroups that match no minion: the master starts with them, as Salt does, and their use fails. */
+
+import { compileTarget, expandTargetRequest } from '#minion-protocol';
+import { type ConfigWarning, placeOf } from './config-error.ts';
+import type { MasterConfig } from './options.ts';
+import { originOfSetting, type Settings, settingsOf } from './settings.ts';
+
+/** Returns a warning for each nodegroup that contains itself, or whose expression cannot be read. */
+export function warnOfNodegroups(
+  { nodegroups }: Pick<MasterConfig, 'nodegroups'>,
+  settings: Settings,
+): ConfigWarning[] {
+  const setting = settings.get('nodegroups');
+  const places = new Map(setting === undefined ? [] : settingsOf(setting));
+  return Object.keys(nodegroups).flatMap((name) => {
+    const problem = problemOf(name, nodegroups);
+    if (problem === undefined) return [];
+    const origin = places.get(name)?.origin ?? originOfSetting(settings, 'nodegroups');
+    const message = `${placeOf(origin)}: nodegroups:${name}: ${problem}; it matches no minion`;
+    return [{ kind: 'unusable' as const, ...origin, message }];
+  });
+}
+
+function problemOf(name: string, nodegroups: MasterConfig['nodegroups']): string | undefined {
+  try {
+    const target = expandTargetRequest({ tgt: name, tgtType: 'nodegroup' }, nodegroups);
+    return compileTarget(target, anyPattern).problem;
+  } catch (error) {
+    if (error instanceof SyntaxError) return error.message;
+    throw error;
+  }
+}
+
+/** Expressions that only a thread with a time limit can run are usable in targets. */
+function anyPattern(): () => boolean {
+  return () => false;
+}

@@ -1,0 +1,49 @@
+/** Tags that a reactor listens for and that no minion may emit. */
+
+import { compileGlob } from '#template/python/fnmatch.ts';
+import { type ConfigWarning, placeOf } from './config-error.ts';
+import { enginePrefixes, reactorPatterns } from './event-listeners.ts';
+import type { MasterConfig } from './options.ts';
+import { rulesOf } from './policy-rules.ts';
+import type { Settings } from './settings.ts';
+import { planSignals } from './signal-plan.ts';
+
+const maxNamed = 5;
+
+/**
+ * One warning where Salt's `reactor:` has tags that need a rule and have none. Tags that the master
+ * fires itself, that minions emit without any rule, and that a template decides are no such ones.
+ */
+export function warnOfReactorTags(config: MasterConfig, settings: Settings): ConfigWarning[] {
+  const setting = settings.get('reactor');
+  const patterns = reactorPatterns(settings);
+  if (setting === undefined || patterns.length === 0) return [];
+  const permitted = rulesOf(config).flatMap((rule) =>
+    rule.action === 'signal' && rule.effect === 'allow' ? [rule.resource.tag] : [],
+  );
+  const unheard = planSignals(patterns, enginePrefixes(settings))
+    .rules.map(({ tag }) => tag)
+    .filter((tag) => !permitted.some((rule) => mayMeet(withoutPlaceholders(rule), tag)));
+  if (unheard.length === 0) return [];
+  const named = unheard.slice(0, maxNamed).join(', ');
+  const more = unheard.length > maxNamed ? ', …' : '';
+  const text = `reactor: nobody may emit ${unheard.length} of its tags (${named}${more}); saltbridge migrate check writes rules for them`;
+  const { origin } = setting;
+  return [{ kind: 'unheard', ...origin, message: `${placeOf(origin)}: ${text}` }];
+}
+
+/** Whether some tag may be meant by both; where wildcards stand in both, by what they begin with. */
+function mayMeet(rule: string, pattern: string): boolean {
+  if (literalPrefix(pattern) === pattern) return compileGlob(rule)(pattern);
+  if (literalPrefix(rule) === rule) return compileGlob(pattern)(rule);
+  const [begin, other] = [literalPrefix(rule), literalPrefix(pattern)];
+  return begin.startsWith(other) || other.startsWith(begin);
+}
+
+function literalPrefix(glob: string): string {
+  return glob.replace(/[*?[].*$/s, '');
+}
+
+function withoutPlaceholders(tag: string): string {
+  return tag.replace(/\$\{[^}]*\}/g, '*');
+}

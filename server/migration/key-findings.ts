@@ -1,0 +1,118 @@
+/** Keys of a salt-master that is migrated: how many there are, and which cannot be used. */
+
+import path from 'node:path';
+import type { MasterConfig } from '#config';
+import {
+  type KeyState,
+  type KeySurvey,
+  placeDirectories,
+  type SurveyedKey,
+  surveyOwnKeys,
+} from '#master';
+import { isNewMinionId } from '#minion-protocol';
+import type { MigrationFinding } from './finding.ts';
+import { unreadableFinding } from './site-files.ts';
+
+const faults = {
+  unreadable: 'cannot be read',
+  'no-key': 'is no RSA key that can be used',
+  small: 'has less than 2048 bits',
+} as const;
+
+/** How many keys there are in each state. */
+export function countKeys({ keys }: KeySurvey): Record<KeyState, number> {
+  const counts = { accepted: 0, denied: 0, pending: 0, rejected: 0 };
+  for (const { place } of keys) counts[place]++;
+  return counts;
+}
+
+/** The master's own pairs, the states in use, and each key that cannot go on. */
+export async function keyFindings(
+  config: MasterConfig,
+  survey: KeySurvey,
+): Promise<MigrationFinding[]> {
+  const counts = countKeys(survey);
+  const states = Object.entries(counts).map(([state, count]) => `${count} ${state}`);
+  return [
+    ...(await ownKeyFindings(config)),
+    {
+      outcome: 'honoured',
+      kind: 'keys',
+      name: 'minion keys',
+      file: config.pkiDir,
+      line: 0,
+      meaning: `They are used where they are: ${states.join(', ')}.`,
+      remedy: '',
+    },
+    ...survey.unreadable.map((directory) => unreadableFinding(directory)),
+    ...survey.keys.flatMap(faultyKey),
+    ...unusualIds(config, survey.keys),
+    ...(counts.denied > 0 ? [deniedKeys(config, counts.denied)] : []),
+  ];
+}
+
+async function ownKeyFindings(config: MasterConfig): Promise<MigrationFinding[]> {
+  const findings: MigrationFinding[] = [];
+  for (const { name, fault } of await surveyOwnKeys(config)) {
+    const file = path.resolve(config.pkiDir, name);
+    findings.push({
+      outcome: fault?.isFatal ? 'refused' : 'honoured',
+      kind: 'keys',
+      name,
+      file,
+      line: 0,
+      meaning: fault === undefined ? 'Minions go on trusting it.' : `${fault.problem}.`,
+      remedy: fault === undefined ? '' : `${fault.remedy}.`,
+    });
+  }
+  return findings;
+}
+
+function faultyKey({ id, place, file, fault }: SurveyedKey): MigrationFinding[] {
+  if (fault === undefined || place !== 'accepted') return [];
+  return [
+    {
+      outcome: 'refused',
+      kind: 'keys',
+      name: `key of ${id}`,
+      file,
+      line: 0,
+      meaning: `It ${faults[fault]}: the minion cannot sign in.`,
+      remedy: 'Delete the key here and the pair on the minion; it makes a new one.',
+    },
+  ];
+}
+
+/** Ids that no new minion may have. */
+function unusualIds(
+  { pkiDir, minionIds }: MasterConfig,
+  keys: readonly SurveyedKey[],
+): MigrationFinding[] {
+  if (minionIds === 'salt') return [];
+  return keys
+    .filter(({ id, place }) => place !== 'denied' && !isNewMinionId(id))
+    .map(({ id, place }) => ({
+      outcome: 'honoured',
+      kind: 'keys',
+      name: `id ${JSON.stringify(id)}`,
+      file: path.join(pkiDir, placeDirectories[place], id),
+      line: 0,
+      meaning:
+        place === 'accepted'
+          ? 'It goes on working; no new minion may have such an id.'
+          : 'No new minion may have such an id, so its key cannot be accepted.',
+      remedy: 'Give the machine another id, or set saltbridge: minion_ids: salt.',
+    }));
+}
+
+function deniedKeys({ pkiDir }: MasterConfig, count: number): MigrationFinding {
+  return {
+    outcome: 'honoured',
+    kind: 'keys',
+    name: 'denied keys',
+    file: path.join(pkiDir, placeDirectories.denied),
+    line: 0,
+    meaning: `${count} ids were asked for with another key than theirs.`,
+    remedy: 'Find out which machines use an id twice; delete denied keys that are explained.',
+  };
+}

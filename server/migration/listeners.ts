@@ -1,0 +1,120 @@
+/** Tags that a site listens to. Templates in files are not rendered. */
+
+import {
+  engineNames,
+  engineOption,
+  forwardingEngines,
+  type Listening,
+  reactorPatterns,
+  type Settings,
+  textsOf,
+} from '#config';
+import { maxFormulaBytes, readStart, rootsOf, walkFiles } from './site-files.ts';
+
+/** `- match: my/tag` in a state of `reg.*` [salt/thorium/reg.py]. */
+const matchLine = /^\s*-?\s*match:\s*(['"]?)(.+?)\1\s*(?:#.*)?$/;
+
+/** `salt.wait_for_event:` in an orchestration [salt/states/saltmod.py], and what stands below it. */
+const waitLine = /^(\s*)salt\.wait_for_event:\s*$/;
+const nameLine = /^\s*-\s*name:\s*(['"]?)(.+?)\1\s*(?:#.*)?$/;
+
+/** The patterns in every formula below `thorium_roots`. */
+async function thoriumPatterns(settings: Settings): Promise<Listening[]> {
+  return patternsBelow(settings, 'thorium_roots', 'thorium', matchesIn);
+}
+
+/** The patterns that orchestrations below `file_roots` wait for. */
+async function awaitedPatterns(settings: Settings): Promise<Listening[]> {
+  return patternsBelow(settings, 'file_roots', 'salt.wait_for_event', awaitedIn);
+}
+
+type Found = readonly (readonly [line: number, pattern: string])[];
+
+async function patternsBelow(
+  settings: Settings,
+  option: 'thorium_roots' | 'file_roots',
+  listener: string,
+  patternsIn: (lines: readonly string[]) => Found,
+): Promise<Listening[]> {
+  const found: Listening[] = [];
+  for (const { directory } of rootsOf(settings, option)) {
+    const { files } = await walkFiles(directory);
+    for (const file of files.filter((name) => name.endsWith('.sls'))) {
+      const text = (await readStart(file, maxFormulaBytes)) ?? '';
+      for (const [line, pattern] of patternsIn(text.split('\n'))) {
+        found.push({ pattern, listener, file, line });
+      }
+    }
+  }
+  return found;
+}
+
+function matchesIn(lines: readonly string[]): Found {
+  return lines.flatMap((line, index) => {
+    const pattern = matchLine.exec(line)?.[2];
+    return pattern === undefined ? [] : [[index + 1, pattern]];
+  });
+}
+
+function awaitedIn(lines: readonly string[]): Found {
+  return lines.flatMap((line, index) => {
+    const indent = waitLine.exec(line)?.[1];
+    if (indent === undefined) return [];
+    const name = argumentsBelow(lines, index, indent.length)
+      .map((text) => nameLine.exec(text)?.[2])
+      .find((text) => text !== undefined);
+    return name === undefined ? [] : [[index + 1, name]];
+  });
+}
+
+/** The lines of the function's list; its dashes may stand as far to the left as its name. */
+function argumentsBelow(lines: readonly string[], start: number, indent: number): string[] {
+  const below = lines.slice(start + 1);
+  const end = below.findIndex((line) => {
+    const own = line.search(/\S/);
+    return own !== -1 && (own < indent || (own === indent && line[own] !== '-'));
+  });
+  return below.slice(0, end === -1 ? below.length : end);
+}
+
+/** Everything that listens: the reactor, engines, returners of events, Thorium, orchestrations. */
+export async function findListeners(settings: Settings): Promise<Listening[]> {
+  const unserved = [
+    ...enginePatterns(settings),
+    ...eventReturnPatterns(settings),
+    ...(usesThorium(settings) ? await thoriumPatterns(settings) : []),
+  ];
+  return [
+    ...reactorPatterns(settings),
+    ...unserved.map((it) => ({ ...it, isUnserved: true as const })),
+    ...(await awaitedPatterns(settings)),
+  ];
+}
+
+function usesThorium(settings: Settings): boolean {
+  return engineNames(settings).includes('thorium');
+}
+
+/** A returner of events has all of them, or those of its list. */
+function eventReturnPatterns(settings: Settings): Listening[] {
+  const { value, origin } = settings.get('event_return') ?? {};
+  const names = textsOf(value).filter((name) => name !== '');
+  if (origin === undefined || names.length === 0) return [];
+  const listed = textsOf(settings.get('event_return_whitelist')?.value);
+  const patterns = listed.length > 0 ? listed : ['*'];
+  const listener = `event_return ${names.join(', ')}`;
+  return patterns.map((pattern) => ({ pattern, listener, file: origin.file, line: origin.line }));
+}
+
+function enginePatterns(settings: Settings): Listening[] {
+  const { value, origin } = settings.get('engines') ?? {};
+  if (origin === undefined) return [];
+  const { file, line } = origin;
+  return engineNames(settings)
+    .filter((name) => forwardingEngines.has(name))
+    .flatMap((name) => {
+      const tags = textsOf(engineOption(value, name, 'tags'));
+      const patterns = name === 'http_logstash' && tags.length > 0 ? tags : ['*'];
+      return patterns.map((pattern) => ({ pattern, listener: `engine ${name}`, file, line }));
+    });
+}

@@ -1,0 +1,183 @@
+/** Options that a configuration uses: served, without effect, or refused. */
+
+import {
+  type CheckedConfig,
+  type ConfigError,
+  type ConfigWarning,
+  findUnserved,
+  isServedOption,
+  moduleNames,
+  type Setting,
+  type UnservedOption,
+  unservedExtPillars,
+  warnOfSdbProfile,
+  withoutPlace,
+} from '#config';
+import type { MigrationFinding, MigrationOutcome } from './finding.ts';
+
+/** The outcome of an option, why, and what to do. */
+interface Advice {
+  readonly outcome: MigrationOutcome;
+  readonly meaning: string;
+  readonly remedy: string;
+}
+
+const externalPillar: Advice = {
+  outcome: 'refused',
+  meaning: "Salt's modules of external pillar are not asked; minion_files and minion_http are.",
+  remedy:
+    'Let a program write or serve the data of each minion for these two, or give createMaster a source of its own.',
+};
+
+/** Options whose values name modules; the names belong into the report. */
+const moduleLists: ReadonlySet<string> = new Set([
+  'engines',
+  'event_return',
+  'ext_job_cache',
+  'fileserver_backend',
+  'master_job_cache',
+  'master_tops',
+]);
+
+const unknownOption: Advice = {
+  outcome: 'ignored',
+  meaning: 'Neither Salt nor this master has such an option.',
+  remedy: 'See whether it is misspelt, or read by a module of your own.',
+};
+
+/** `undefined`: the option is no profile of sdb. */
+function sdbAdvice(name: string, setting: Setting): Advice | undefined {
+  const warnings = warnOfSdbProfile(name, setting);
+  if (warnings === undefined) return undefined;
+  const [warning] = warnings;
+  if (warning === undefined) {
+    const meaning = 'It is a profile of sdb, which the runner sdb of the master serves.';
+    return { outcome: 'honoured', meaning, remedy: '' };
+  }
+  const remedy = 'Use the drivers env, yaml or json, or pillar; minions keep their own sdb.';
+  return { outcome: 'refused', meaning: `${withoutPlace(warning)}.`, remedy };
+}
+
+const reactorAdvice: Advice = {
+  outcome: 'honoured',
+  meaning: 'Each file does what rules permit to service reaction:<file>, and nothing without one.',
+  remedy: 'Put the policy of this report into master.d; --write FILE writes it.',
+};
+
+/** Options, and files that cannot be used, in the order in which they were read. */
+export function optionFindings({
+  settings,
+  warnings,
+  problems,
+}: CheckedConfig): MigrationFinding[] {
+  const lost = warnings.filter(isLost);
+  const refusedOptions = new Set([...problems, ...lost].map(({ key }) => key.split(':')[0]));
+  const options = [...settings]
+    .filter(([name]) => !refusedOptions.has(name))
+    .map(([name, setting]) => optionFinding(name, setting));
+  const missing = warnings
+    .filter(({ kind }) => kind === 'missing-file' || kind === 'nothing-included')
+    .map(missingFile);
+  const narrowed = warnings.filter(({ kind }) => kind === 'narrowed').map(narrowedFinding);
+  return [
+    ...problems.map(problemFinding),
+    ...lost.map(lostFinding),
+    ...missing,
+    ...options,
+    ...narrowed,
+  ];
+}
+
+/** Whether a value that Salt uses has no effect here. Salt does without a missing file too. */
+function isLost({ kind, key }: ConfigWarning): boolean {
+  return kind === 'no-login' || (kind === 'unusable' && !key.startsWith('nodegroups'));
+}
+
+function lostFinding(warning: ConfigWarning): MigrationFinding {
+  const { key, file, line } = warning;
+  return {
+    outcome: 'refused',
+    kind: 'option',
+    name: key,
+    file,
+    line,
+    meaning: `It has no effect. ${withoutPlace(warning)}.`,
+    remedy: 'Change the value to one that is served, or remove it.',
+  };
+}
+
+function missingFile({ file, line, kind }: ConfigWarning): MigrationFinding {
+  const isMain = kind === 'missing-file';
+  return {
+    outcome: 'ignored',
+    kind: 'file',
+    name: isMain ? 'master' : 'include',
+    file,
+    line,
+    meaning: isMain ? 'The file does not exist; defaults apply.' : 'A pattern matches no file.',
+    remedy: isMain ? 'See whether this is the directory that was meant.' : 'Correct the pattern.',
+  };
+}
+
+function narrowedFinding(warning: ConfigWarning): MigrationFinding {
+  const { key, file, line } = warning;
+  return {
+    outcome: 'honoured',
+    kind: 'option',
+    name: key,
+    file,
+    line,
+    meaning: `It permits less than in Salt. ${withoutPlace(warning)}.`,
+    remedy: 'Write each expression as it is meant.',
+  };
+}
+
+function problemFinding(problem: ConfigError): MigrationFinding {
+  const { code, file, line, key } = problem;
+  const isFile = code === 'ERR_CONFIG_READ' || code === 'ERR_CONFIG_SYNTAX';
+  return {
+    outcome: 'refused',
+    kind: isFile ? 'file' : 'option',
+    name: key === '' ? 'configuration' : key,
+    file,
+    line,
+    meaning: `The master does not start: ${withoutPlace(problem)}.`,
+    remedy: isFile ? 'Correct the file.' : 'Change the option to what is expected, or remove it.',
+  };
+}
+
+function optionFinding(name: string, setting: Setting): MigrationFinding {
+  const { value, origin } = setting;
+  const place = { kind: 'option', name, file: origin.file, line: origin.line } as const;
+  if (isServedOption(name)) {
+    const modules = name === 'ext_pillar' ? unservedExtPillars(value) : [];
+    if (modules.length > 0) return { ...place, ...withNames(modules, externalPillar) };
+    if (name === 'reactor') return { ...place, ...reactorAdvice };
+    return { ...place, outcome: 'honoured', meaning: 'The option is served.', remedy: '' };
+  }
+  const unserved = findUnserved(name);
+  const advice =
+    unserved === undefined
+      ? (sdbAdvice(name, setting) ?? unknownOption)
+      : unservedAdvice(unserved, setting);
+  const modules = moduleLists.has(name) && advice.remedy !== '' ? moduleNames(value) : [];
+  return { ...place, ...(modules.length === 0 ? advice : withNames(modules, advice)) };
+}
+
+function unservedAdvice(unserved: UnservedOption, setting: Setting): Advice {
+  const { kind, advice, isDetail } = unserved;
+  if (!unserved.isLost(setting)) {
+    const meaning = "It is empty, or has Salt's default.";
+    return { outcome: 'ignored', meaning, remedy: '' };
+  }
+  const isRefused = kind === 'not-served' && !isDetail;
+  return {
+    outcome: isRefused ? 'refused' : 'ignored',
+    meaning: kind === 'not-served' ? 'It is not served.' : 'It has no effect.',
+    remedy: `${advice.charAt(0).toUpperCase()}${advice.slice(1)}.`,
+  };
+}
+
+function withNames(names: readonly string[], advice: Advice): Advice {
+  return { ...advice, meaning: `In use: ${names.join(', ')}. ${advice.meaning}` };
+}

@@ -1,0 +1,176 @@
+/** Calls of a reactor file, read without an event: templates in it are not rendered. */
+
+import { MasterError } from '#master';
+import { isFunctionName } from '#minion-protocol';
+import type { Chunk, loadReactorReader } from '#salt';
+import { parseYaml, TemplateError } from '#template';
+
+export type ReactorReader = Awaited<ReturnType<typeof loadReactorReader>>;
+
+/** A call whose function, and whose target if it has one, stands in the file as it is. */
+export interface ReactorCall {
+  readonly action: 'publish' | 'runner' | 'wheel';
+  readonly fun: string;
+  /** A compound target; of `publish` only. */
+  readonly within?: string;
+}
+
+/** What a file calls. */
+interface ReactorFileCalls {
+  readonly calls: readonly ReactorCall[];
+  /** Of each call, or part of the file, that no rule can be derived of: which, and why. */
+  readonly underivable: readonly string[];
+}
+
+/** Stands for what a template writes; no file has it. */
+const templated = 'saltbridge-templated';
+
+/**
+ * Reads a file. Of all branches of its templates each is read, because an event may take any.
+ * @param renderer - `renderer` of the master
+ * @param nodegroups - of the master, by name
+ */
+export function callsIn(
+  text: string,
+  renderer: string,
+  nodegroups: ReadonlyMap<string, string>,
+  reader: ReactorReader,
+): ReactorFileCalls {
+  const calls: ReactorCall[] = [];
+  const underivable: string[] = [];
+  try {
+    const { isTemplate } = reader.pipeOf(text, renderer);
+    const plain = isTemplate ? withoutTemplates(text) : text;
+    if (isTemplate && /\{%-?\s*(?:include|extends|import|from|call)\b/.test(text)) {
+      underivable.push('it has parts of other files, or macros; what they call is not looked at');
+    }
+    for (const block of blocksOf(plain)) readBlock(block, nodegroups, reader, calls, underivable);
+  } catch (error) {
+    if (!(error instanceof MasterError)) throw error;
+    underivable.push(error.message);
+  }
+  return { calls, underivable };
+}
+
+const comments = /\{#(?:(?!#\})[\s\S])*#\}/g;
+const statement = String.raw`\{%(?:(?!%\})[\s\S])*%\}`;
+const statementLines = new RegExp(String.raw`^[ \t]*(?:${statement}[ \t]*)+$`, 'gm');
+const written = new RegExp(String.raw`${statement}|\{\{(?:(?!\}\})[\s\S])*\}\}`, 'g');
+
+/** Statements on lines of their own go; all else that a template writes is marked. */
+function withoutTemplates(text: string): string {
+  return text.replace(comments, '').replace(statementLines, '').replace(written, templated);
+}
+
+/** Each key of the first level with what stands below it: branches may have the same one. */
+function blocksOf(text: string): string[] {
+  const blocks: string[][] = [[]];
+  for (const line of text.split('\n')) {
+    if (/^[^\s#-]/.test(line) && !line.startsWith('---')) blocks.push([]);
+    if (!line.startsWith('#!') && !line.startsWith('---')) blocks.at(-1)?.push(line);
+  }
+  return blocks.map((lines) => lines.join('\n')).filter((block) => block.trim() !== '');
+}
+
+function readBlock(
+  block: string,
+  nodegroups: ReadonlyMap<string, string>,
+  { chunksOf, FormError }: ReactorReader,
+  calls: ReactorCall[],
+  underivable: string[],
+): void {
+  const [first = ''] = block.trim().split('\n', 1);
+  const name = first.replaceAll(templated, '{{ … }}').slice(0, 100);
+  try {
+    const data = parseYaml(block, { name: 'reactor' });
+    if (data === null) return;
+    for (const chunk of chunksOf(data)) {
+      const call = callOf(chunk, isChosen(block), nodegroups);
+      if (typeof call === 'string') underivable.push(`${name} ${call}`);
+      else calls.push(call);
+    }
+  } catch (error) {
+    if (!(error instanceof FormError || error instanceof TemplateError)) throw error;
+    underivable.push(`${name} cannot be read without an event`);
+  }
+}
+
+/** Whether branches of a template name several targets of one call. */
+function isChosen(block: string): boolean {
+  const targets = block.match(/^\s*(?:-\s+)?tgt\s*:/gm) ?? [];
+  const functions = block.match(/^\s+(?:local|cmd)(?:\.[\w.]+)?\s*:/gm) ?? [];
+  return targets.length > Math.max(1, functions.length);
+}
+
+/** @returns why no rule can be derived, where none can */
+function callOf(
+  chunk: Chunk,
+  isChosenTarget: boolean,
+  nodegroups: ReadonlyMap<string, string>,
+): ReactorCall | string {
+  const [state, fun] = [chunk.get('state'), chunk.get('fun')];
+  if (typeof fun !== 'string' || typeof state !== 'string') return 'names no function';
+  if (fun.includes(templated) || state.includes(templated)) {
+    return 'takes its function from a template';
+  }
+  if (!isFunctionName(fun)) return 'names no function';
+  if (state === 'runner' || state === 'wheel') return { action: state, fun };
+  if (state !== 'local' && state !== 'cmd') return `is for ${state}, which is not served`;
+  if (isChosenTarget) return 'has a target that a template chooses';
+  const target = targetOf(chunk, nodegroups);
+  return 'problem' in target ? target.problem : { action: 'publish', fun, ...target };
+}
+
+/** As a compound target, or why there is none. */
+function targetOf(
+  chunk: Chunk,
+  nodegroups: ReadonlyMap<string, string>,
+): { readonly within: string } | { readonly problem: string } {
+  const [given, type] = [chunk.get('tgt'), chunk.get('tgt_type') ?? 'glob'];
+  const tgt = Array.isArray(given) ? given.join(',') : given;
+  if (typeof tgt !== 'string' || tgt === '' || typeof type !== 'string') {
+    return { problem: 'has no target' };
+  }
+  if (`${tgt}${type}`.includes(templated)) return { problem: 'takes its target from a template' };
+  const kind = Array.isArray(given) ? 'list' : type.toLowerCase();
+  const within = kind.startsWith('node') ? `N@${tgt}` : compoundOf(tgt, kind);
+  if (within === undefined) {
+    return { problem: `has a target of the type ${type}, which no rule can name` };
+  }
+  if (usesGrains(within, nodegroups)) {
+    return { problem: 'has a target by grains, which give no right' };
+  }
+  return { within };
+}
+
+const letters: Readonly<Record<string, string>> = {
+  pcre: 'E',
+  list: 'L',
+  pillar: 'I',
+  ipcidr: 'S',
+};
+
+function compoundOf(tgt: string, kind: string): string | undefined {
+  if (kind === 'compound') return tgt;
+  // A compound target is read word by word.
+  if (/[\s()]/.test(tgt) || /^.@/.test(tgt)) return undefined;
+  if (kind === 'glob') return tgt;
+  if (kind === 'grain' || kind === 'grain_pcre') return `G@${tgt}`;
+  const letter = Object.hasOwn(letters, kind) ? letters[kind] : undefined;
+  return letter === undefined ? undefined : `${letter}@${tgt}`;
+}
+
+/** Grains are the minion's own word. */
+function usesGrains(
+  target: string,
+  nodegroups: ReadonlyMap<string, string>,
+  seen: ReadonlySet<string> = new Set(),
+): boolean {
+  if (/(?:^|[\s(])[GP]@/.test(target)) return true;
+  const groups = [...target.matchAll(/(?:^|[\s(])N@([^\s()]+)/g)].map(([, group = '']) => group);
+  return groups.some((group) => {
+    const definition = nodegroups.get(group);
+    if (definition === undefined || seen.has(group)) return false;
+    return usesGrains(definition, nodegroups, new Set([...seen, group]));
+  });
+}
