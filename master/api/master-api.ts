@@ -408,7 +408,7 @@ export interface PillarExplanation {
   readonly followsFromGrains: boolean;
   /** Files that contribute to the value, in order of increasing precedence. At most 200. */
   readonly files: readonly PillarOrigin[];
-  /** Number of further files below these. */
+  /** Number of further contributing files, with lower precedence. */
   readonly omitted: number;
 }
 

@@ -4,7 +4,7 @@ import type { JobCache } from './job-cache.ts';
 
 export interface ResumeDeps extends FollowDeps {
   readonly cache: Pick<JobCache, 'find' | 'notSentTo' | 'record' | 'returns'>;
-  /** Milliseconds since 1970. */
+  /** Clock, in milliseconds since 1970. */
   readonly now: () => number;
   /** Start of the master, in milliseconds since 1970. */
   readonly startedAt: number;
@@ -12,7 +12,7 @@ export interface ResumeDeps extends FollowDeps {
 
 export interface FollowOptions {
   readonly signal?: AbortSignal | undefined;
-  /** See {@link RunRequest.patienceSeconds}; it lasts until 80 s after the master's start at least. */
+  /** See {@link RunRequest.patienceSeconds}. Lasts at least until 80 s after the master's start. */
   readonly patienceSeconds?: number | undefined;
 }
 
