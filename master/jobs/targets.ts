@@ -160,7 +160,7 @@ export class TargetResolver {
       ({ isSelfTold }) => isSelfTold,
       'uses grains, which a minion can set freely',
     );
-    refuseTerm(compiled, ({ isPillarPattern }) => isPillarPattern, 'is a pattern for pillar');
+    refuseTerm(compiled, ({ isPillarPattern }) => isPillarPattern, 'is a pattern on pillar');
     const { factsOf, rightsOf = factsOf } = this.#options;
     return this.#within(compiled, request, reach, rightsOf);
   }

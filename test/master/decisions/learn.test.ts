@@ -164,7 +164,7 @@ test('jobs are learned with the minions that they were for, and marked', async (
   });
   gate.decide(question('db2', 'db1'));
   const text = learnedText(learnPolicy(recorder.list(), { generalise: false }));
-  t.regex(text, /gives power beyond the minion itself/);
+  t.regex(text, /grants power beyond the minion itself/);
   const policy = read(text);
   t.is(effectOf(question('db2', 'db1'), policy), 'allow');
   t.is(effectOf(question('db1', 'db3'), policy), 'deny');
