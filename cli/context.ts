@@ -33,7 +33,7 @@ export async function readFileOrStandardInput(
 }
 
 /** A file that a command was given. @throws CommandError ERR_ARGS when it cannot be read */
-export async function readTextFile(file: string): Promise<string> {
+async function readTextFile(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8');
   } catch (cause) {

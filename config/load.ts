@@ -92,7 +92,7 @@ function knownNames(): string[] {
 }
 
 /** Options that have no effect here. */
-export function warnOfUnserved(settings: Settings): ConfigWarning[] {
+function warnOfUnserved(settings: Settings): ConfigWarning[] {
   return [...settings].flatMap(([name, setting]) => {
     if (servedNames.has(name) || ofOtherPrograms.test(name)) return [];
     const ofProfile = warnOfSdbProfile(name, setting);
@@ -133,7 +133,7 @@ function warnOfValues(
 }
 
 /** A file that `cp.push` may send and that does not fit into what its minion may have here. */
-export function warnOfPushedFiles(
+function warnOfPushedFiles(
   { acl, confFile, fileRecv, fileRecvMaxSize, limits }: MasterConfig,
   settings: Settings,
 ): ConfigWarning[] {

@@ -26,7 +26,7 @@ export class ExecutionPlanError extends Error {
 type ResultMember = 'exitCode' | 'stderr' | 'stdout';
 
 /** The argument of a call: a parameter, or text with parameters in it. `args` stands for none. */
-export type CallArgument =
+type CallArgument =
   | { readonly parameter: string }
   /** Texts and parameters, in their order. */
   | { readonly parts: readonly (string | { readonly parameter: string })[] };

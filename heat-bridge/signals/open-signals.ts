@@ -57,7 +57,7 @@ export interface SignalsModule
 }
 
 /** Handles that belong to a stack. */
-export interface StackHandles {
+interface StackHandles {
   /** See {@link HandleRegistry.claim}. Signals that are held for the handle are delivered. */
   claim(claim: HandleClaim): Promise<HandleInfo>;
   /** See {@link HandleRegistry.withdraw}. Pending signals of removed handles fail. */

@@ -18,7 +18,7 @@ export type HandlesApi = RegistrationsApi<
 >;
 
 /** Selects one of several handles with the same alias. */
-export interface HandleOwnerAndStack extends RegistrationOwner {
+interface HandleOwnerAndStack extends RegistrationOwner {
   /** Stack of the handle. Default: any; several are ERR_HANDLE_AMBIGUOUS. */
   readonly stack?: string;
 }

@@ -41,18 +41,16 @@ export interface ClusterStatus {
   readonly isDraining: boolean;
   /** Time since the log last accepted a write of this member while writes fail, in milliseconds. */
   readonly failingMs: number;
-  /**
-   * Number of repeated log entries, and below of entries that no member created. Neither had an
-   * effect.
-   */
+  /** Number of log entries that arrived repeatedly. The repetitions had no effect. */
   readonly repeatedEntries: number;
+  /** Number of log entries that no member created. They had no effect. */
   readonly foreignEntries: number;
   /** Warnings about the log servers, for operators. */
   readonly warnings: readonly string[];
 }
 
 /** Single-use ticket with which one master joins the cluster. */
-export interface ClusterTicket {
+interface ClusterTicket {
   readonly ticket: string;
   /** Expiry time, in milliseconds since 1970. */
   readonly expiresAt: number;

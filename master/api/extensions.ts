@@ -28,7 +28,7 @@ interface NamedCall {
 }
 
 /** Call of a runner by a minion (`publish.runner`), with the arguments as they were sent. */
-export interface MinionRunnerCall {
+interface MinionRunnerCall {
   /** Verified id of the minion. */
   readonly minion: string;
   /** Protocol version of the request. Below version 3, all minions can decrypt the response. */

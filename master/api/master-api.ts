@@ -93,7 +93,7 @@ export interface KeyInfo {
 }
 
 /** Key file of the master itself. */
-export interface LocalKeyInfo {
+interface LocalKeyInfo {
   readonly name: string;
   readonly fingerprint: string;
 }
@@ -172,7 +172,7 @@ interface NewKey {
 }
 
 /** Key pair of a minion, in PEM format. */
-export interface CreatedKey {
+interface CreatedKey {
   readonly privatePem: string;
   readonly publicPem: string;
 }
@@ -223,7 +223,7 @@ export interface JobReceipt {
 }
 
 /** Jobs that minions execute. */
-export interface JobsApi {
+interface JobsApi {
   /**
    * Publishes a job without waiting. Its returns are stored (see {@link JobsApi.show}).
    * @throws MasterError ERR_BAD_TGT, ERR_ARGS
@@ -392,7 +392,7 @@ export interface ReactionsApi {
 }
 
 /** Minion whose pillar to compute. */
-export interface PillarQuestion {
+interface PillarQuestion {
   /** Id of the minion. The grains are those that it sent last. */
   readonly minion: string;
   /** Environments that the minion would request. Default: none. */
@@ -426,7 +426,7 @@ export interface PillarApi {
 }
 
 /** Functions that run on the master: runners or wheel functions. */
-export interface FunctionsApi {
+interface FunctionsApi {
   /**
    * Runs a function and waits for its result. A failure is a result, not an error.
    * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS; nothing was run then
@@ -544,7 +544,7 @@ interface UserEventsApi {
 }
 
 /** Log-ins of users with the backends of `external_auth`. */
-export interface LoginsApi {
+interface LoginsApi {
   /**
    * Verifies the credentials and creates a token.
    * @throws AuthenticationError ERR_EAUTH (after at least 250 ms), ERR_EAUTH_LIMIT,

@@ -54,6 +54,3 @@ export interface ExtPillar {
    */
   provide(request: ExtPillarRequest): Promise<FactMap | undefined>;
 }
-
-/** Format of pillar data from an external source. */
-export type PillarTextFormat = 'json' | 'yaml';

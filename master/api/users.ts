@@ -11,12 +11,11 @@ export interface LearnedPolicy {
   readonly denied: readonly Omit<RecordedDecision, 'samples'>[];
 }
 
+/** Result of replaying recorded decisions with another policy. */
 export interface ReplayReport {
-  /**
-   * Number of recorded decisions that were checked. The next value is the number of requests in
-   * them.
-   */
+  /** Number of recorded decisions that were checked. */
   readonly decisions: number;
+  /** Number of requests in these decisions. */
   readonly requests: number;
   /**
    * Number of decisions with incomplete samples. The new rules may decide differently for the

@@ -18,7 +18,7 @@ import type { LastHeard, PublishKey, SessionKeys } from './session-keys.ts';
 import type { VersionPins } from './version-check.ts';
 
 /** Key of an id. */
-export interface HeldKey {
+interface HeldKey {
   readonly state: 'accepted' | 'pending' | 'rejected';
   /** Public key in PEM format. */
   readonly publicKey: string;

@@ -50,7 +50,7 @@ export interface SignInOptions
 }
 
 /** Key that a client offers under an id. Its ownership is not proven yet. */
-export interface OfferedKey {
+interface OfferedKey {
   readonly id: string;
   /** RSA public key in PEM format, valid for acceptance. */
   readonly publicKey: string;

@@ -99,7 +99,7 @@ export class EventRing {
   #heldBytes: number;
   #waiting: Waiting[] = [];
   #waitingBytes = 0;
-  /** Number of events added by this process, and below of those that it emitted itself. */
+  /** Number of events that this process has added. */
   #taken = 0;
   #last = 0;
   #isAfterLoss: boolean;

@@ -51,7 +51,7 @@ export interface MasterExtension {
 }
 
 /** Subject of a token, valid until the token ends. */
-export interface TokenHolder {
+interface TokenHolder {
   readonly subject: Subject;
   /** The subject's current policy. Evaluate it with {@link ExtensionHost.decide}. */
   readonly policy: Policy;

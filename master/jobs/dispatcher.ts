@@ -37,7 +37,7 @@ export interface PublishedJob {
 }
 
 /** Publication for the other members of the cluster. */
-export interface ToldPublication {
+interface ToldPublication {
   readonly load: PublicationLoad;
   readonly serial: number;
   /** Whether transports may deliver it only to the minions of the job. */

@@ -5,7 +5,7 @@ import type { JobCache } from './job-cache.ts';
 import type { Addressees, Publisher } from './publisher.ts';
 
 /** Parts of this master that the jobs of other cluster members use. */
-export interface JobsOfMembersDeps {
+interface JobsOfMembersDeps {
   readonly cache: JobCache;
   readonly publisher: Publisher;
   readonly publishKey: PublishKey;

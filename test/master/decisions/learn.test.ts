@@ -142,7 +142,7 @@ test('what a rule denies stays denied', async (t) => {
   const policy = policyOf([deny('not that', rule)]);
   const learned = await learnFrom(t, [signal('web1', 'no/x')], { policy });
   t.is(learned.policy.rules.length, 0);
-  t.regex(learned.text, /^# denied by not that/m);
+  t.regex(learned.text, /^# denied by the rule not that/m);
 });
 
 test('the sender in a tag becomes a placeholder where that is asked for', async (t) => {

@@ -1,0 +1,49 @@
+import type { Logger } from 'pino';
+import type { Decision } from '#acl';
+import { createBoundedMap, type Rate, TokenBuckets } from '#runtime';
+import type { Denial } from '../api/index.ts';
+
+const burstMs = 60_000;
+const maxRemembered = 1_000;
+/** Rate of new entries per minion, so that a flood of different tags cannot fill the log. */
+const notes: Rate = { perSecond: 1, burst: 20 };
+
+/**
+ * Stores the latest rejected signals. Logs each pair of minion and tag once per burst of 60 s, so
+ * that a repeating minion produces one line per minute.
+ */
+export class DenialLog {
+  readonly #log: Logger;
+  readonly #now: () => number;
+  readonly #rate: TokenBuckets;
+  readonly #denials = createBoundedMap<string, Denial>(maxRemembered);
+
+  constructor(log: Logger, now: () => number) {
+    this.#log = log;
+    this.#now = now;
+    this.#rate = new TokenBuckets(notes, now);
+  }
+
+  /**
+   * Records a rejected signal.
+   * @returns whether it is the first of a burst and was logged
+   */
+  note(minion: string, tag: string, { rule, reason }: Decision): boolean {
+    const now = this.#now();
+    const key = JSON.stringify([minion, tag]);
+    const known = this.#denials.get(key);
+    if (known !== undefined && now - known.firstAt < burstMs) {
+      this.#denials.set(key, { ...known, count: known.count + 1, lastAt: now });
+      return false;
+    }
+    if (!this.#rate.tryTake(minion)) return false;
+    this.#denials.set(key, { minion, tag, rule, reason, count: 1, firstAt: now, lastAt: now });
+    this.#log.info({ minion, tag, rule, reason }, 'signal denied');
+    return true;
+  }
+
+  /** The latest ones, oldest first. */
+  list(): Denial[] {
+    return [...this.#denials.rvalues()].filter((denial) => denial !== undefined);
+  }
+}
