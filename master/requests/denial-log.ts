@@ -42,7 +42,7 @@ export class DenialLog {
     return true;
   }
 
-  /** The latest ones, oldest first. */
+  /** Returns the latest rejected signals, oldest first. */
   list(): Denial[] {
     return [...this.#denials.rvalues()].filter((denial) => denial !== undefined);
   }
