@@ -44,8 +44,9 @@ export interface Denial {
   readonly reason: string;
   /** Number of rejections in this burst. */
   readonly count: number;
-  /** Milliseconds since 1970. */
+  /** Time of the first rejection, in milliseconds since 1970. */
   readonly firstAt: number;
+  /** Time of the last rejection, in milliseconds since 1970. */
   readonly lastAt: number;
 }
 

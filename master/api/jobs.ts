@@ -145,7 +145,7 @@ export interface JobSummary {
   readonly tgt: string | readonly string[];
   readonly tgtType: string;
   readonly user: string;
-  /** Milliseconds since 1970. */
+  /** Time of the publication, in milliseconds since 1970. */
   readonly publishedAt: number;
   /** Whether a minion started the job itself. */
   readonly selfMade: boolean;
@@ -218,7 +218,7 @@ export interface JobReturn {
   readonly success: WireValue;
   /** Name of the outputter that the function requested. */
   readonly out?: string;
-  /** Milliseconds since 1970. */
+  /** Time at which the return was accepted, in milliseconds since 1970. */
   readonly receivedAt: number;
 }
 

@@ -63,7 +63,7 @@ export interface JobProgress {
   /** Number of minions to which it was published. */
   readonly minions: number;
   readonly answered: number;
-  /** Milliseconds since 1970. */
+  /** Time of the publication, in milliseconds since 1970. */
   readonly publishedAt: number;
 }
 
@@ -136,7 +136,7 @@ export interface MasterStatus {
   readonly version: string;
   /** Process id. */
   readonly pid: number;
-  /** Milliseconds since 1970. */
+  /** Start of the master, in milliseconds since 1970. */
   readonly startedAt: number;
   /** Request port of the first transport. `publishPort` is of the same transport. */
   readonly requestPort: number;
@@ -366,7 +366,7 @@ export interface ReactionRun {
   readonly kind: 'run' | 'command' | 'runner' | 'wheel';
   readonly fun: string;
   readonly state: 'waiting' | 'running' | ReactionOutcome;
-  /** Milliseconds since 1970. */
+  /** Time at which the run was queued, in milliseconds since 1970. */
   readonly queuedAt: number;
   /** End of the run, in milliseconds since 1970. Absent while it is not over. */
   readonly endedAt?: number;

@@ -57,9 +57,9 @@ export interface TokenInfo {
   readonly user: string;
   readonly eauth: string;
   readonly groups: readonly string[];
-  /** Milliseconds since 1970. */
+  /** Time of the log-in, in milliseconds since 1970. */
   readonly start: number;
-  /** Milliseconds since 1970. */
+  /** Expiry time, in milliseconds since 1970. */
   readonly expire: number;
 }
 
@@ -129,8 +129,9 @@ export interface RecordedDecision {
   /** Decision of the policy, regardless of whether it was in learning mode. */
   readonly effect: Decision['effect'];
   readonly rule: string;
-  /** Milliseconds since 1970. */
+  /** Time of the first request, in milliseconds since 1970. */
   readonly firstAt: number;
+  /** Time of the last request, in milliseconds since 1970. */
   readonly lastAt: number;
   readonly count: number;
 }

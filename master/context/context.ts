@@ -30,7 +30,7 @@ export interface MasterContext {
   readonly counters: RequestCounters;
   /** Returns a job id that is later than all previous ones. */
   readonly nextJid: () => string;
-  /** Milliseconds since 1970. */
+  /** Clock, in milliseconds since 1970. */
   readonly now: () => number;
   readonly log: Logger;
   /** Closes the resources that were opened, in reverse order. */
