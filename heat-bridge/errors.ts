@@ -203,8 +203,9 @@ export const bridgeErrors = {
     status: 404,
   },
   ERR_DATA_VALUE: {
-    meaning: 'A value of the data space is too long, or no text.',
-    action: 'Write text of at most 64 KiB in UTF-8, and larger values elsewhere.',
+    meaning: 'A value of the data space is too long, no text, or text that Salt would interpret.',
+    action:
+      'Write text of at most 64 KiB in UTF-8; encode what Salt would interpret, such as slots, as base64.',
     status: 400,
   },
   ERR_DATA_WRITTEN: {

@@ -171,6 +171,7 @@ export {
   type RunDeps,
   readBatchSize,
   readBounded,
+  requireInertArguments,
   returnerOf,
   returnRow,
   runJob,

@@ -14,6 +14,11 @@ export {
 export { ProtocolError, type ProtocolErrorCode } from './errors.ts';
 export { formatEventStamp, packEvent, unpackEvent } from './event.ts';
 export { isFunctionName, isKeywordText, keywordNameOf } from './function-call.ts';
+export {
+  findInterpretedText,
+  type InterpretedText,
+  inertText,
+} from './interpreted-text.ts';
 export { createJidSource, isJid, jidTime } from './jid.ts';
 export {
   type MinionEventLoad,

@@ -11,6 +11,7 @@ import {
   SharedNames,
 } from '#heat-bridge';
 import type { SharedArea, StateChange, StateOperation } from '#master';
+import { findInterpretedText } from '#minion-protocol';
 import { Budget, type BudgetLimits, compileSchema, KeyedMutex } from '#runtime';
 import { defineRow, fromJson, jsonField, Texts } from '#store';
 import { EndedSpaces } from './ended-spaces.ts';
@@ -104,6 +105,10 @@ export function parseDataSpace(given: unknown, keysPerStack: number): DataSpaceR
     if (Object.keys(writes).length > 0 && minions.length > 1) {
       throw formError(`roles.${role}.minions: a role that writes has one minion`);
     }
+  }
+  const interpreted = findInterpretedText(roles);
+  if (interpreted !== undefined) {
+    throw formError(`roles.${interpreted.path.join('.')}: a name ${interpreted.expected}`);
   }
   const minions = minionsOfSpace(registration);
   if (new Set(minions).size < minions.length) throw formError('roles: a minion has two roles');

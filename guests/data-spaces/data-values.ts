@@ -1,6 +1,7 @@
 /** Values of data spaces: who may write and read them, within quotas, and readers that wait. */
 
 import { BridgeError } from '#heat-bridge';
+import { findInterpretedText } from '#minion-protocol';
 import { Budget, KeyedMutex, sleepUntilAborted } from '#runtime';
 import { type CoordinatedValue, type Coordinator, unavailableError } from './coordinator.ts';
 import type { DataSpace, DataSpaces, Membership } from './data-spaces.ts';
@@ -81,7 +82,8 @@ export class DataValues {
   /**
    * A value that the minion's role reads, as soon as it is there.
    * @throws BridgeError ERR_DATA_UNKNOWN, ERR_DATA_DENIED, ERR_DATA_BUSY, ERR_DATA_TIMEOUT,
-   * ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE (a read that waits goes on meanwhile)
+   * ERR_DATA_ALTERED, ERR_DATA_VALUE (it was written before such values were refused),
+   * ERR_DATA_UNAVAILABLE (a read that waits goes on meanwhile)
    */
   async read(reader: DataReader, { key, waitMs, after = 0 }: ReadRequest): Promise<DataValue> {
     const space = this.#readableSpace(reader, key);
@@ -115,6 +117,7 @@ export class DataValues {
       const text = `${describeKey(key)}: expected text of at most ${maxValueBytes} bytes`;
       throw new BridgeError('ERR_DATA_VALUE', text);
     }
+    requireInert(key, value);
     return this.#writes.run(space.id, async () => {
       // As it is when its turn comes.
       const current = this.#membershipOf(minion);
@@ -131,7 +134,7 @@ export class DataValues {
 
   /**
    * What the minion's role reads and is there, by the names of its own software, without what
-   * somebody else has altered; nothing where a server that keeps it is away.
+   * somebody else has altered or Salt would interpret; nothing where a server that keeps it is away.
    */
   async attributesOf({ space, role }: Membership): Promise<ReadonlyMap<string, DataValue>> {
     const found = new Map<string, DataValue>();
@@ -140,7 +143,9 @@ export class DataValues {
       await Promise.all(
         Object.entries(space.roles[role]?.reads ?? {}).map(async ([attribute, key]) => {
           const value = await this.#current(space, key, 0).catch((error: unknown) => {
-            if (isCode(error, 'ERR_DATA_ALTERED')) return undefined;
+            if (isCode(error, 'ERR_DATA_ALTERED') || isCode(error, 'ERR_DATA_VALUE')) {
+              return undefined;
+            }
             throw error;
           });
           if (value !== undefined) found.set(attribute, value);
@@ -246,7 +251,9 @@ export class DataValues {
   async #current(space: DataSpace, key: string, after: number): Promise<DataValue | undefined> {
     const known = await this.#options.coordinator.get(space.id, key);
     if (known === undefined || known.version <= after) return undefined;
-    return { key, value: this.#open(known).toString('utf8'), version: known.version };
+    const value = this.#open(known).toString('utf8');
+    requireInert(key, value);
+    return { key, value, version: known.version };
   }
 
   /** Of thousands that wait, none asks a server that is known to be away. */
@@ -306,6 +313,13 @@ export class DataValues {
     const text = `${key} is not written yet; awaited is role ${role}, ${whom}`;
     return new BridgeError('ERR_DATA_TIMEOUT', text);
   }
+}
+
+/** The states of the reader get the value. @throws BridgeError ERR_DATA_VALUE */
+function requireInert(key: string, value: string): void {
+  const interpreted = findInterpretedText(value);
+  if (interpreted === undefined) return;
+  throw new BridgeError('ERR_DATA_VALUE', `${describeKey(key)}: the value ${interpreted.expected}`);
 }
 
 function isUnavailable(error: unknown): boolean {

@@ -272,7 +272,9 @@ const runCode: Implementation = {
   parameters: {
     type: 'object',
     required: ['code'],
-    properties: { code: { type: 'string', 'x-allow-newlines': true } },
+    properties: {
+      code: { type: 'string', 'x-allow-newlines': true, 'x-allow-salt-syntax': true },
+    },
   },
   arguments: { lang: { value: '/bin/sh' }, code: { parameter: 'code' } },
 };
@@ -282,7 +284,14 @@ const applySls: Implementation = {
   parameters: {
     type: 'object',
     required: ['tem'],
-    properties: { tem: { type: 'string', 'x-allow-newlines': true, 'x-allow-leading-dash': true } },
+    properties: {
+      tem: {
+        type: 'string',
+        'x-allow-newlines': true,
+        'x-allow-leading-dash': true,
+        'x-allow-salt-syntax': true,
+      },
+    },
   },
   arguments: { tem: { parameter: 'tem' }, queue: { value: true } },
 };

@@ -1,6 +1,7 @@
 /** Inline SLS with its inputs. No function of Salt's takes pillar beside it, so they are put before it. */
 
 import { BridgeError, isPlainMap } from '#heat-bridge';
+import { findInterpretedText } from '#minion-protocol';
 import { writeJson } from '#runtime';
 import { configText, type GroupConfig } from './group-config.ts';
 
@@ -47,6 +48,11 @@ export function slsWithInputs(
   }
   const readsFacts = sls.includes('deploy_');
   if (isRenderedElsewhere || (names.length === 0 && !readsFacts)) return sls;
+  // The catalog has checked the inputs.
+  const interpreted = readsFacts ? findInterpretedText(facts) : undefined;
+  if (interpreted !== undefined) {
+    throw inputsError(`${interpreted.path.join('.')} ${interpreted.expected}`);
+  }
   const all = readsFacts ? { ...facts, ...inputs } : inputs;
   const encoded = Buffer.from(JSON.stringify(all)).toString('base64');
   return [

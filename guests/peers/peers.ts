@@ -3,6 +3,7 @@
 import { isIP } from 'node:net';
 import Type, { type Static } from 'typebox';
 import { BridgeError, type Enrolment, type EnrolmentModule, listOf } from '#heat-bridge';
+import { inertText } from '#minion-protocol';
 import type { CloudNetworks, CloudPort, CloudServer } from '../cloud/cloud-reader.ts';
 
 const Text = Type.String();
@@ -13,6 +14,7 @@ const PeerSchema = Type.Object({
   id: Type.Optional(Text),
   /** Its minion. Absent: it is not enrolled. */
   minion: Type.Optional(Text),
+  /** Empty if Salt would interpret it; so are the names of groups and networks. */
   name: Type.Optional(Text),
   /** Address from which its minion is connected. */
   address: Type.Optional(Text),
@@ -146,16 +148,18 @@ export class PeerDirectory {
     const groups = new Set(own.flatMap(({ securityGroups }) => securityGroups));
     const named = [...groups].map((group) => ({
       id: group,
-      name: networks.securityGroups.get(group) ?? '',
+      name: inertText(networks.securityGroups.get(group) ?? ''),
     }));
     return {
       id,
       ...(minion === undefined ? {} : { minion }),
-      ...(server?.name === undefined ? {} : { name: server.name }),
-      ...(server?.zone === undefined ? {} : { availability_zone: server.zone }),
+      ...(server?.name === undefined ? {} : { name: inertText(server.name) }),
+      ...(server?.zone === undefined ? {} : { availability_zone: inertText(server.zone) }),
       ...(server?.reservation === undefined ? {} : { reservation_id: server.reservation }),
       security_groups:
-        named.length > 0 ? named : (server?.securityGroups ?? []).map((name) => ({ name })),
+        named.length > 0
+          ? named
+          : (server?.securityGroups ?? []).map((name) => ({ name: inertText(name) })),
       networks: own.map((port) => peerNetwork(port, networks)),
     };
   }
@@ -178,7 +182,7 @@ function peerOfEnrolment({ id: minion, instance }: Enrolment): Peer {
 function peerNetwork(port: CloudPort, { labels, cidrs }: CloudNetworks): Peer['networks'][number] {
   return {
     id: port.network,
-    label: labels.get(port.network) ?? '',
+    label: inertText(labels.get(port.network) ?? ''),
     mac: port.mac,
     addresses: port.addresses.flatMap(({ address, subnet }) => {
       const version = isIP(address);

@@ -4,12 +4,14 @@ import { schemaKeywords } from '#acl';
 import { isPlainMap, type JsonSchema } from './command-definition.ts';
 
 /**
- * The annotations that there are: the text may begin with `-`; it may have several lines; the state
- * file that it goes into writes it with `yaml_encode` or `json`.
+ * The annotations that there are: the text may begin with `-`; it may have several lines; it may have
+ * what Salt interprets, such as `salt://`; the state file that it goes into writes it with
+ * `yaml_encode` or `json`.
  */
 const textAnnotations: ReadonlySet<string> = new Set([
   'x-allow-leading-dash',
   'x-allow-newlines',
+  'x-allow-salt-syntax',
   'x-quoted-by-template',
 ]);
 

@@ -1,6 +1,7 @@
 /** Checks of texts, so that nothing interprets them as anything but text. */
 
 import { isPlainYamlText } from '#master';
+import { findInterpretedText } from '#minion-protocol';
 import { isPlainMap } from './command-definition.ts';
 import { isAnnotated, schemaOfMember } from './text-annotations.ts';
 
@@ -52,6 +53,7 @@ export function findTextProblem(
     if (
       keywordMarker.test(key) ||
       invisibleCharacters.test(key) ||
+      findInterpretedText(key) !== undefined ||
       (use.isRendered && !isPlain(key))
     ) {
       return { path: joinPath(path, '…'), expected: 'must have another key' };
@@ -66,6 +68,9 @@ function problemOfText(text: string, schema: unknown, { isRendered }: TextUse): 
   const shown = isAnnotated(schema, 'x-allow-newlines') ? text.replace(lineBreaks, '') : text;
   if (invisibleCharacters.test(shown))
     return 'must have no line breaks, control or invisible characters';
+  const interpreted = findInterpretedText(text);
+  if (interpreted !== undefined && !isAnnotated(schema, 'x-allow-salt-syntax'))
+    return interpreted.expected;
   if (isRendered && !isPlain(text) && !isAnnotated(schema, 'x-quoted-by-template'))
     return 'must be plain text to YAML';
   return undefined;

@@ -1,5 +1,6 @@
 export { readBatchSize } from './batch.ts';
 export { readBounded, type SaltDataCache } from './import-facts.ts';
+export { requireInertArguments } from './interpreted-arguments.ts';
 export { Job } from './job.ts';
 export { checkArguments, joinKeywords, separateKeywords } from './job-arguments.ts';
 export type { JobCache } from './job-cache.ts';

@@ -1,7 +1,7 @@
 import type { Call } from '#acl';
 import { isKeywordText, pythonStr, type WireValue } from '#minion-protocol';
 import { MasterError } from '../api/index.ts';
-import { separateKeywords } from '../jobs/index.ts';
+import { type BoundFunction, separateKeywords } from '../jobs/index.ts';
 
 /** Functions with their arguments, as a request states them. */
 export interface AskedCalls {
@@ -11,43 +11,52 @@ export interface AskedCalls {
 }
 
 /**
- * Converts a request to questions for the policy: its functions, each with its arguments.
+ * Converts a request to its functions, each with its arguments.
  * @throws MasterError ERR_ARGS if a minion would interpret the arguments differently than the rules
  * do
  */
-export function toCalls({ fun, arg = [], kwarg = {} }: AskedCalls): Call[] {
-  if (typeof fun === 'string') return [toCall(fun, arg, kwarg)];
+export function toBoundFunctions({ fun, arg = [], kwarg = {} }: AskedCalls): BoundFunction[] {
+  if (typeof fun === 'string') return [bind(fun, arg, kwarg)];
   const lists = arg.map((list) => (Array.isArray(list) ? list : [list]));
   if (lists.length !== fun.length) {
     throw new MasterError('ERR_ARGS', 'arg must contain one list of arguments for each function');
   }
-  return fun.map((name, index) => toCall(name, lists[index] ?? [], kwarg));
+  return fun.map((name, index) => bind(name, lists[index] ?? [], kwarg));
 }
 
-function toCall(
+/** Converts a request to calls in the form that rules use. @throws MasterError ERR_ARGS */
+export function toCalls(asked: AskedCalls): Call[] {
+  return toBoundFunctions(asked).map(toCall);
+}
+
+function bind(
   fun: string,
   values: readonly WireValue[],
-  kwarg: Readonly<Record<string, WireValue>>,
-): Call {
-  const { arg: positional, kwarg: keywords } = separateKeywords(values, kwarg);
+  given: Readonly<Record<string, WireValue>>,
+): BoundFunction {
+  const { arg, kwarg } = separateKeywords(values, given);
   // A minion would convert this text to a keyword.
-  if (positional.some((value) => typeof value === 'string' && isKeywordText(value))) {
+  if (arg.some((value) => typeof value === 'string' && isKeywordText(value))) {
     throw new MasterError(
       'ERR_ARGS',
       'an argument has the form name=value; pass it as a keyword argument',
     );
   }
+  return { fun, arg, kwarg };
+}
+
+function toCall({ fun, arg, kwarg }: BoundFunction): Call {
   let args: readonly string[] | undefined;
   let kwargs: ReadonlyMap<string, string> | undefined;
   // Computed on demand: few rules need them, and they may be long.
   return {
     fun,
     get args() {
-      args ??= positional.map(pythonStr);
+      args ??= arg.map(pythonStr);
       return args;
     },
     get kwargs() {
-      kwargs ??= new Map(Object.entries(keywords).map(([name, it]) => [name, pythonStr(it)]));
+      kwargs ??= new Map(Object.entries(kwarg).map(([name, it]) => [name, pythonStr(it)]));
       return kwargs;
     },
   };

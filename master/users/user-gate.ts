@@ -8,7 +8,8 @@ import {
   type PublishRequest,
   type Requested,
 } from '../api/index.ts';
-import { type AskedCalls, toCalls } from './asked-calls.ts';
+import { requireInertArguments } from '../jobs/index.ts';
+import { type AskedCalls, toBoundFunctions, toCalls } from './asked-calls.ts';
 import { AuthorizationError } from './errors.ts';
 import { permittedFields } from './limited-fields.ts';
 import { isOwnJid, jidSkewMs } from './own-jobs.ts';
@@ -25,6 +26,15 @@ const interfaceAction = 'interface';
 
 function requester({ name, eauth }: UserSubject, rule: string): AuditRequester {
   return { who: { kind: 'user', name, ...(eauth === undefined ? {} : { eauth }) }, rule };
+}
+
+/**
+ * Checks that arguments have no effect of their own in Salt. A right to a function does not include
+ * such effects.
+ * @throws MasterError ERR_ARGS
+ */
+function requireInert(asked: AskedCalls): void {
+  for (const call of toBoundFunctions(asked)) requireInertArguments(call);
 }
 
 /**
@@ -58,6 +68,7 @@ export class UserGate {
       : targets.resolveWithin(request, reach);
     const question = { subject, action: 'publish', resource: { calls, minions } } as const;
     const rule = this.#judge(question, policy, request);
+    requireInert(request);
     const rest = permittedFields(request);
     const { jid } = asked;
     const own = isOwnJid(jid, subject) ? { jid: this.#timelyJid(jid) } : {};
@@ -108,6 +119,7 @@ export class UserGate {
     for (const call of toCalls(asked)) {
       rule = this.#judge({ subject, action, resource: { call } }, policy, asked);
     }
+    if (!isUnlimited(subject, policy)) requireInert(asked);
     const jid = this.#parts.ownJobs.begin(subject);
     return { ...asked, user: subject.name, jid, by: requester(subject, rule) };
   }

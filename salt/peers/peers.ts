@@ -20,6 +20,7 @@ import {
   MasterError,
   type PublishRequest,
   type RunDeps,
+  requireInertArguments,
   returnerOf,
   runJob,
   separateKeywords,
@@ -258,6 +259,7 @@ export class PeerPublisher {
     if (calls === undefined || target === undefined) return this.#refuse('peer-malformed');
     const asked = { subject, action: 'publish', calls: calls.map(callOf) } as const;
     const learning = gate.reachToLearn(asked);
+    if (!calls.every(isInert)) return this.#refuse('peer-interpreted');
     const whole = learning && this.#permit(asked, calls, target, learning);
     return whole ?? this.#permit(asked, calls, target, gate.reach(asked));
   }
@@ -292,6 +294,17 @@ export class PeerPublisher {
       if (error instanceof MasterError) return undefined;
       throw error;
     }
+  }
+}
+
+/** Whether other minions take all arguments for what they are. */
+function isInert(call: BoundFunction): boolean {
+  try {
+    requireInertArguments(call);
+    return true;
+  } catch (error) {
+    if (error instanceof MasterError) return false;
+    throw error;
   }
 }
 
@@ -352,6 +365,7 @@ export class PeerRunner {
       log.info({ minion: minionId, rule: decision.rule }, 'runner of a minion refused');
       return {};
     }
+    if (!isInert(call)) return this.#refuse('peer-interpreted');
     const own = minionRunners.get(call.fun);
     if (own !== undefined) {
       return own({ minion: minionId, protocol, arg: call.arg, kwarg: call.kwarg });

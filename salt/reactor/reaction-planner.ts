@@ -9,7 +9,7 @@ import {
   type RunAction,
 } from '#config';
 import type { ReactionEvent, TargetRequest } from '#master';
-import { isWireMap, type WireValue } from '#minion-protocol';
+import { findInterpretedText, isWireMap, type WireValue } from '#minion-protocol';
 
 /** A call that is to be made. Nothing in it is looked up in the event any more. */
 export type PlannedCall = TargetedCall | MastersCall;
@@ -39,6 +39,8 @@ export type PlanObstacle =
   | 'no-value'
   | 'dash'
   | 'positional-text'
+  /** Salt would interpret text of the event: call it, or look it up. */
+  | 'interpreted'
   /** The file is not there, cannot be rendered, or is not the form of one for the reactor. */
   | 'no-file'
   | 'render'
@@ -152,5 +154,6 @@ function mapped({ from, dash = false }: MappedValue, event: ReactionEvent): Wire
   const value = valueAt(from, event);
   if (value === undefined) throw new Obstacle(from === 'sender' ? 'no-sender' : 'no-value');
   if (typeof value === 'string' && value.startsWith('-') && !dash) throw new Obstacle('dash');
+  if (findInterpretedText(value) !== undefined) throw new Obstacle('interpreted');
   return value;
 }

@@ -1,7 +1,14 @@
 /** Calls of a reactor file: the function, target and arguments of a chunk. */
 
 import { parseArgument } from '#master';
-import { isFunctionName, isKeywordText, pythonStr, type WireValue } from '#minion-protocol';
+import {
+  findInterpretedText,
+  isFunctionName,
+  isKeywordText,
+  isNewMinionId,
+  pythonStr,
+  type WireValue,
+} from '#minion-protocol';
 import type { PlainData } from '#template';
 import type { EventText } from '../render/event-text.ts';
 import { isList, isPillarMap, type PillarMap } from '../render/pillar-data.ts';
@@ -31,6 +38,19 @@ const internal: ReadonlySet<PlainData> = new Set([
 
 /** Keywords of runners that are targets or patterns. */
 const patternNames: ReadonlySet<PlainData> = new Set(['tgt', 'target', 'match']);
+/** Keywords that say how a target is read. */
+const kindNames: ReadonlySet<PlainData> = new Set(['tgt_type', 'expr_form']);
+/** Keywords that name a function, or are a compound target. */
+const plainNames: ReadonlySet<PlainData> = new Set(['fun', 'function', 'func', 'expr']);
+/** Positional arguments that name a function, or are a compound target, by runner. */
+const plainPlaces: ReadonlyMap<string, number> = new Map([
+  ['salt.cmd', 0],
+  ['salt.execute', 1],
+  ['mine.get', 1],
+  ['match.compound_matches', 0],
+]);
+/** Kinds of targets whose text can mean more than one minion. */
+const expressionKind = /^(?:compound|grain|ipcidr|node|pcre|pillar|range)/i;
 
 type Arguments = Pick<PlannedCall, 'arg' | 'kwarg'>;
 
@@ -48,7 +68,7 @@ export function callOf(chunk: Chunk, text: EventText, takes: Takes): PlannedCall
       if (chunk.has('arg')) throw new CallRefused('form', 'expected kwarg beside arg');
       return keywordsAmong(chunk, (name) => takes(state, fun, name));
     };
-    refusePatterns(state, chunk, text);
+    refusePatterns(state, fun, chunk, text);
     return { kind: state, fun, ...argumentsOf(chunk, text, named) };
   }
   if (state === 'caller') {
@@ -68,7 +88,7 @@ function functionOf(chunk: Chunk, text: EventText): string {
   return fun;
 }
 
-/** Text of the event is a whole id or nothing: a target with more in it would be an expression. */
+/** Text of the event is a whole id or a part of one: in an expression it could mean others. */
 function targetOf(chunk: Chunk, text: EventText): TargetedCall['target'] {
   const [tgt, type] = [chunk.get('tgt'), chunk.get('tgt_type') ?? 'glob'];
   const tgtType = typeof type === 'string' && !text.isIn(type) ? type : undefined;
@@ -87,23 +107,78 @@ function targetOf(chunk: Chunk, text: EventText): TargetedCall['target'] {
     };
   }
   if (text.isIn(whole)) {
+    const id = text.restore(whole);
+    if (tgtType === 'glob' && isLiteralId(id)) return { tgt: id, tgtType };
     throw new CallRefused('pattern', 'the target is text of the event; use tgt_type: list');
   }
   return { tgt: whole, tgtType: tgtType.startsWith('node') ? 'nodegroup' : tgtType.toLowerCase() };
 }
 
+/** A glob that means the minion of this id alone. */
+function isLiteralId(id: string): boolean {
+  return isNewMinionId(id);
+}
+
 /** What a wheel function is given is often a pattern, for instance of keys. */
-function refusePatterns(kind: 'runner' | 'wheel', chunk: Chunk, text: EventText): void {
+function refusePatterns(
+  kind: 'runner' | 'wheel',
+  fun: string,
+  chunk: Chunk,
+  text: EventText,
+): void {
   const isRisky = (data: PlainData | undefined, isPattern: boolean): boolean => {
     if (typeof data === 'string')
       return isPattern && /[*?[,]/.test(text.restore(data)) && text.isIn(data);
     if (isList(data)) return data.some((item) => isRisky(item, isPattern));
     if (!isPillarMap(data)) return false;
-    return [...data].some(([name, value]) => isRisky(value, isPattern || patternNames.has(name)));
+    const isExpression = [...data].some(
+      ([name, value]) => kindNames.has(name) && value !== 'glob' && value !== 'list',
+    );
+    return [...data].some(([name, value]) => {
+      if (kindNames.has(name) || plainNames.has(name)) return hasEventText(value, text);
+      if (!patternNames.has(name)) return isRisky(value, isPattern);
+      return isExpression ? hasEventText(value, text) : isUnsafeTarget(value, text);
+    });
   };
-  if (isRisky(chunk, kind === 'wheel') || isRisky(chunk.get('arg'), true)) {
-    throw new CallRefused('pattern', 'text of the event would be a pattern');
+  const arg = chunk.get('arg') ?? [];
+  const positions = isList(arg) ? arg : [arg];
+  const isPlainPlace = hasEventText(positions[plainPlaces.get(fun) ?? -1] ?? null, text);
+  const isExpression = positions.some((it) => typeof it === 'string' && expressionKind.test(it));
+  if (
+    isRisky(chunk, kind === 'wheel') ||
+    isRisky(arg, true) ||
+    isRisky(keywordsIn(positions), kind === 'wheel') ||
+    isPlainPlace ||
+    (isExpression && hasEventText(arg, text))
+  ) {
+    throw new CallRefused('pattern', 'text of the event would be a pattern or a function');
   }
+}
+
+/** Texts `name=value` among positional arguments, as keywords. */
+function keywordsIn(positions: readonly PlainData[]): PillarMap {
+  const found = positions.flatMap((it) => {
+    const [, name, value] = typeof it === 'string' ? (keyword.exec(it) ?? []) : [];
+    return name === undefined || value === undefined ? [] : [[name, value] as const];
+  });
+  return new Map<PlainData, PlainData>(found);
+}
+
+function hasEventText(data: PlainData, text: EventText): boolean {
+  return textsOf(data).some((it) => text.isIn(it));
+}
+
+/** Whether text of the event in a target may mean more than one minion. */
+function isUnsafeTarget(data: PlainData, text: EventText): boolean {
+  return textsOf(data).some((it) => text.isIn(it) && !isLiteralId(text.restore(it)));
+}
+
+/** All texts in a value, keys of maps among them. */
+function textsOf(data: PlainData): string[] {
+  if (typeof data === 'string') return [data];
+  if (isList(data)) return data.flatMap(textsOf);
+  if (!isPillarMap(data)) return [];
+  return [...data].flatMap(([key, value]) => [...textsOf(key), ...textsOf(value)]);
 }
 
 /** @param named the keywords that stand beside `fun`, in the old form */
@@ -188,6 +263,9 @@ function keywords(map: PillarMap, text: EventText): Record<string, WireValue> {
 /** A value with the texts of the event in it. */
 function settled(data: PlainData, text: EventText): WireValue {
   refuseDashes(data, text);
+  for (const it of textsOf(data)) {
+    if (text.isIn(it)) refuseInterpreted(text.restore(it));
+  }
   return toWire(text.restoreAll(data));
 }
 
@@ -199,7 +277,25 @@ function refuseDashes(data: PlainData, text: EventText): void {
   } else if (isList(data)) {
     for (const item of data) refuseDashes(item, text);
   } else if (isPillarMap(data)) {
-    for (const value of data.values()) refuseDashes(value, text);
+    for (const [key, value] of data) {
+      refuseReserved(key, text);
+      refuseDashes(value, text);
+    }
+  }
+}
+
+/** A map with `__kwarg__` would be the keywords of the function. */
+function refuseReserved(key: PlainData, text: EventText): void {
+  if (typeof key === 'string' && text.isIn(key) && text.restore(key).startsWith('__')) {
+    throw new CallRefused('positional-text', 'a key of the event begins with two underscores');
+  }
+}
+
+/** A minion would call or look up what the event says. */
+function refuseInterpreted(eventText: string): void {
+  const interpreted = findInterpretedText(eventText);
+  if (interpreted !== undefined) {
+    throw new CallRefused('interpreted', `text of the event ${interpreted.expected}`);
   }
 }
 

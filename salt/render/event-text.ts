@@ -1,10 +1,13 @@
+import { isPlainYamlText } from '#master';
 import type { WireValue } from '#minion-protocol';
 import { Dict, Float, isText, type PlainData, printedText, textOf, type Value } from '#template';
 import { isList } from './pillar-data.ts';
 
-// Event values in text that is rendered and then parsed as YAML. Whatever could have a meaning in
-// YAML is rendered as a placeholder, and substituted after parsing: it stays a value, or a part of
-// one.
+// Event values in text that is rendered and then parsed as YAML. Text is rendered as a placeholder,
+// and substituted after parsing: it stays a value, or a part of one. In reactor files this applies to
+// every text, so that whoever uses it can tell it from what the operator wrote; only numbers, dates,
+// booleans and null are not replaced, because YAML gives them their type. In other files words that
+// mean nothing to YAML are not replaced either, because templates compare what they have printed.
 
 /** Brackets of a mark: printable for YAML, and in no alphabet. */
 const [open, close] = ['\uE000', '\uE001'];
@@ -48,7 +51,7 @@ export class EventText {
   }
 }
 
-/** Means nothing to YAML wherever it stands, nor to any kind of target but as an id. */
+/** Means nothing to YAML wherever it stands. */
 const inert = /^(?![-.]{1,3}$)[A-Za-z0-9_/.+~-][A-Za-z0-9_/.+~:-]*$/;
 
 /** What tells the operator's own words from those of an event. */
@@ -56,6 +59,8 @@ export interface Origins {
   readonly event: WireValue;
   /** The texts of the files, as they were read until now. */
   readonly files: () => Iterable<string>;
+  /** Whether words that mean nothing to YAML are marked too. */
+  readonly marksWords: boolean;
 }
 
 /** Prints the values of one rendering. */
@@ -77,16 +82,25 @@ export class EventPrinter {
   /** What stands in the rendered text for a value. */
   print(value: Value): string {
     if (isText(value)) return this.#marked(textOf(value));
-    if (isContainer(value)) return this.#isInert(value) ? printedText(value) : this.#written(value);
+    if (isContainer(value)) {
+      const isInertAll = this.#isInert(value);
+      if (isInertAll && !(this.#origins.marksWords && hasText(value))) return printedText(value);
+      return this.#written(value, isInertAll);
+    }
     return typeof value === 'object' && !(value instanceof Float)
       ? this.#marked(printedText(value))
       : printedText(value);
   }
 
   #marked(text: string): string {
-    if (text === '' || isInert(text) || this.#isOperators(text)) return text;
+    if (text === '' || this.#isLeft(text) || this.#isOperators(text)) return text;
     this.#texts.push(text);
     return markFor(this.#texts.length - 1, this.#secret);
+  }
+
+  /** Whether it is printed as it is, whoever wrote it. */
+  #isLeft(text: string): boolean {
+    return isInert(text) && !(this.#origins.marksWords && isPlainYamlText(text));
   }
 
   /** Whether it stands so in a file, and nowhere in the event. */
@@ -105,17 +119,25 @@ export class EventPrinter {
     return typeof value !== 'object' || value === null || value instanceof Float;
   }
 
-  /** A list or a map as JSON, which is YAML, with marks in its texts. */
-  #written(value: Value): string {
-    if (Array.isArray(value)) return `[${value.map((item) => this.#written(item)).join(', ')}]`;
+  /**
+   * A list or a map as YAML, with marks in its texts.
+   * @param asPython - as Python writes it, which may stand in quotes; otherwise as JSON
+   */
+  #written(value: Value, asPython: boolean): string {
+    const written = (item: Value): string => this.#written(item, asPython);
+    if (Array.isArray(value)) return `[${value.map(written).join(', ')}]`;
     if (value instanceof Dict) {
       const pairs = Array.from(value.entries(), ([key, item]) => {
-        return `${this.#written(key)}: ${this.#written(item)}`;
+        return `${written(key)}: ${written(item)}`;
       });
       return `{${pairs.join(', ')}}`;
     }
-    if (isText(value)) return `"${this.#marked(textOf(value))}"`;
-    if (value === null) return 'null';
+    if (isText(value)) {
+      const [text, marked] = [textOf(value), this.#marked(textOf(value))];
+      if (!asPython) return `"${marked}"`;
+      return marked === text ? printedText([value]).slice(1, -1) : marked;
+    }
+    if (value === null) return asPython ? 'None' : 'null';
     if (typeof value === 'boolean') return String(value);
     return this.print(value);
   }
@@ -123,6 +145,14 @@ export class EventPrinter {
 
 function isInert(text: string): boolean {
   return inert.test(text) && !text.endsWith(':') && !/^-(?!\d)/.test(text);
+}
+
+function hasText(value: Value): boolean {
+  if (Array.isArray(value)) return value.some(hasText);
+  if (value instanceof Dict) {
+    return [...value.entries()].some(([key, item]) => hasText(key) || hasText(item));
+  }
+  return isText(value);
 }
 
 /** Whether a text is in some text of an event, names among them. */

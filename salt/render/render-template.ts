@@ -45,7 +45,7 @@ function renderPillar(
   notes: Notes,
 ): Rendered {
   const { saltenv, sls, defaults, foreign } = task;
-  const printer = foreign && printerOf(foreign.secret, foreign.words, file, known);
+  const printer = foreign && printerOf({ ...foreign, marksWords: false }, file, known);
   const grains = new TracedGrains(task.grains, notes.grains);
   const text = renderJinja(file.template(), {
     ...optionsOf(file, task, known),
@@ -82,7 +82,8 @@ function renderPillar(
 /** Grains and options are those of the master: reactions are no minion's. */
 function renderReaction(file: SourceFile, task: ReactionTask, known: KnownFiles): Rendered {
   const { tag, data, grains, opts } = task;
-  const printer = printerOf(task.secret, [tag, data], file, known);
+  const { secret } = task;
+  const printer = printerOf({ secret, words: [tag, data], marksWords: true }, file, known);
   const setting = { pillar: new Map(), raisesOnMissing: false, opts };
   const text = renderJinja(file.template(), {
     ...optionsOf(file, task, known),
@@ -93,14 +94,20 @@ function renderReaction(file: SourceFile, task: ReactionTask, known: KnownFiles)
   return { text, marked: printer.texts };
 }
 
+interface PrintedInput {
+  readonly secret: string;
+  /** Whatever texts from outside there are. */
+  readonly words: WireValue;
+  readonly marksWords: boolean;
+}
+
 function printerOf(
-  secret: string,
-  event: WireValue,
+  { secret, words, marksWords }: PrintedInput,
   file: SourceFile,
   known: KnownFiles,
 ): EventPrinter {
   const files = (): string[] => [file, ...known.values()].map((one) => one?.text ?? '');
-  return new EventPrinter(secret, { event, files });
+  return new EventPrinter(secret, { event: words, files, marksWords });
 }
 
 function optionsOf(

@@ -267,9 +267,12 @@ const anything = compiled({
       count: { type: 'integer', default: 3 },
       dash: { type: 'string', 'x-allow-leading-dash': true },
       lines: { type: 'string', 'x-allow-newlines': true },
+      syntax: { type: 'string', 'x-allow-salt-syntax': true },
     },
   },
 });
+
+const slot = '__slot__:salt:cmd.run(id)';
 
 const refusedParameters: readonly (readonly [why: string, parameters: unknown, named: RegExp])[] = [
   ['one that is missing', {}, /text/],
@@ -286,6 +289,19 @@ const refusedParameters: readonly (readonly [why: string, parameters: unknown, n
   ['another line end', { text: 'a\u2028b' }, /line breaks/],
   ['a map of keywords', { text: 'a', map: { __kwarg__: 'true', cmd: 'id' } }, /another key/],
   ['a control character where lines may be', { text: 'a', lines: 'a\u0007' }, /control/],
+  ['a slot', { text: slot }, /^a\.b: text: must not contain __slot__:/],
+  ['a slot in a list', { text: 'a', list: ['b', slot] }, /list\.1: must not contain __slot__:/],
+  ['a slot in a map', { text: 'a', map: { b: slot } }, /map\.b: must not contain __slot__:/],
+  ['a slot as a key', { text: 'a', map: { [` ${slot}`]: 'b' } }, /another key/],
+  ['a slot behind blanks', { text: ` \u3000${slot}` }, /must not contain __slot__:/],
+  ['a slot behind other text', { text: `a,${slot}` }, /must not contain __slot__:/],
+  ['a reference to a database', { text: 'sdb://saltbridge/db/password' }, /text: .*sdb:\/\//],
+  ['a reference to a file', { text: 'salt://top.sls' }, /text: .*salt:\/\//],
+  [
+    'a message for the GPG renderer',
+    { text: 'a', lines: 'x\n-----BEGIN PGP MESSAGE-----\n\nx' },
+    /lines: .*PGP/,
+  ],
 ];
 
 for (const [title, parameters, named] of refusedParameters) {
@@ -313,6 +329,11 @@ test('texts that a command line would read otherwise reach the minion as they ar
 
 test('a schema may let a text begin with -, and have lines', (t) => {
   const parameters = { text: 'a', dash: '-1', lines: 'a\n\tb' };
+  t.deepEqual(anything.check(parameters), { ...parameters, count: 3 });
+});
+
+test('a schema may let a text have what Salt interprets', (t) => {
+  const parameters = { text: 'a', syntax: slot };
   t.deepEqual(anything.check(parameters), { ...parameters, count: 3 });
 });
 
@@ -407,6 +428,12 @@ for (const name of [
     t.throws(() => state.check({ name }), { code: 'ERR_COMMAND_PARAMETERS' });
   });
 }
+
+test('a state takes no text that Salt would interpret, quoted or not', (t) => {
+  const error = t.throws(() => state.check({ note: slot }), { code: 'ERR_COMMAND_PARAMETERS' });
+  t.regex(error.message, /note: must not contain __slot__:/);
+  t.throws(() => state.check({ password: slot }), { code: 'ERR_COMMAND_PARAMETERS' });
+});
 
 test('a state that quotes a text takes it, but for what cannot be seen', (t) => {
   t.deepEqual(state.check({ note: 'a: "b" {c}' }), { note: 'a: "b" {c}' });

@@ -99,7 +99,6 @@ step('crafted values reach the function as text, and nothing else', async (t) =>
     "!!python/object/apply:os.system ['id']",
     '%s %(id)s {0}',
     '../../etc/passwd',
-    'salt://x?saltenv=base',
   ];
   for (const text of texts) {
     const map = { runas: 'root', 'a.b': text, 'cmd.run': 'id', ret: 'x', tgt: '*', list: [text] };
@@ -132,6 +131,8 @@ step('what is crafted to be more than text is refused before it is published', a
     ['demo.kwarg', { text: 'x', 'cmd.run': 'id' }, 'ERR_COMMAND_PARAMETERS'],
     ['demo.kwarg', { text: 'x', runas: 'root' }, 'ERR_COMMAND_PARAMETERS'],
     ['demo.kwarg', { text: '-x' }, 'ERR_COMMAND_PARAMETERS'],
+    ['demo.kwarg', { text: 'salt://x?saltenv=base' }, 'ERR_COMMAND_PARAMETERS'],
+    ['demo.kwarg', { text: '__slot__:salt:cmd.run(id)' }, 'ERR_COMMAND_PARAMETERS'],
   ];
   for (const [name, params, code] of refused) {
     await t.throwsAsync(bridge.run(name, { target: 'salt-*', params }), { code });

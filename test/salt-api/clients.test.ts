@@ -298,7 +298,7 @@ test('commands of a wrong shape are told what was expected', async (t) => {
     [{ ...ping, tgt: [['web1']] }, /^tgt: expected a text/],
     [{ ...ping, tgt: ['web1'], tgt_type: 'glob' }, /a target of type glob is text/],
     [{ ...ping, fun: 5 }, /^fun: expected the name/],
-    [{ ...ping, fun: 'ping' }, /expected module\.function/],
+    [{ ...ping, fun: 'ping' }, /the form module\.function/],
     [{ ...ping, fun: [] }, /it must have 1 to 1000/],
     [{ ...ping, tgt_type: 5 }, /^tgt_type: expected a text/],
     [{ ...ping, tgt_type: 'telepathy' }, /tgt_type "telepathy" is not served; expected glob/],

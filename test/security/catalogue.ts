@@ -2363,4 +2363,31 @@ export const catalogue: readonly Threat[] = [
       'cluster/campaign.long.test.ts: what was acknowledged is at every master, whichever masters, servers and lines fail',
     ],
   },
+  {
+    id: 'H-471',
+    threat: 'a text from outside is a call, a reference or an encrypted block for Salt',
+    tests: [
+      parameters('a state takes no text that Salt would interpret, quoted or not'),
+      parameters('a schema may let a text have what Salt interprets'),
+      metadata('what Salt would call is refused, and written where it is the content of a file'),
+      guestData('a value that Salt would interpret is refused by what is wrong with it'),
+      guestData('a value that Salt would interpret reaches no reader if it was written before'),
+      'heat-bridge/guests/peers.test.ts: a name that Salt would interpret reaches no peer',
+      reactor('text of an event that Salt would interpret becomes no value'),
+      reactions('a value of an event that Salt would interpret leads to nothing'),
+      users('a limited user passes nothing on that Salt would interpret'),
+      groups('SLS gets no input and no name from Heat that Salt would interpret'),
+      executionPlans('a parameter that Salt would interpret is refused'),
+      plans('what a minion returns is passed on to no command if Salt would interpret it'),
+      peers('a minion passes nothing on that Salt would interpret'),
+    ],
+  },
+  {
+    id: 'H-477',
+    threat: 'a text of an event is a pattern, a compound target or a function in a reactor file',
+    tests: [
+      reactor('text of an event is no pattern, whatever it consists of'),
+      reactor(`text of an event is no pattern and no function of a runner: \${call}`),
+    ],
+  },
 ];

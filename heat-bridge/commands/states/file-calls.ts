@@ -1,10 +1,10 @@
 /** Calls of state functions that manage files and links. */
 
 import path from 'node:path';
+import { findInterpretedText } from '#minion-protocol';
 import { utf8Of } from './file-content.ts';
 import type { PackageCall } from './package-calls.ts';
 import type { ConfigFile } from './state-config.ts';
-import { isSlot } from './state-data.ts';
 
 type FileCall = Omit<PackageCall, 'names'>;
 
@@ -57,7 +57,7 @@ const otherLineEnds = /(?![\n\t])[\p{Cc}\p{Zl}\p{Zp}]/u;
 
 /** Whether `contents` of `file.managed` gives exactly this text. */
 function isExactAsContents(text: string): boolean {
-  return !otherLineEnds.test(text) && !isSlot(text);
+  return !otherLineEnds.test(text) && findInterpretedText(text, 'argument') === undefined;
 }
 
 function linkCalls(file: ConfigFile, target: string): FileCall[] {

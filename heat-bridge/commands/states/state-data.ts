@@ -3,6 +3,7 @@
  * that somebody else wrote is an argument of a state, never a key, a requisite or an id.
  */
 
+import { findInterpretedText } from '#minion-protocol';
 import type { JsonValue } from '#runtime';
 import { configError, configLimits } from './state-config.ts';
 
@@ -32,9 +33,6 @@ export interface StateCall {
   readonly label: string;
 }
 
-/** Salt calls functions that are named in a text behind this [salt.state State.format_slots]. */
-const slotMark = '__slot__:';
-
 /** Collects states in their order. */
 export class StateBuilder {
   readonly #states: Record<string, Record<string, JsonValue>> = {};
@@ -51,7 +49,8 @@ export class StateBuilder {
     }
     // Salt reads ids in requisites as globs, so nothing of anybody's is in them.
     const id = `saltbridge-${String(this.#count).padStart(4, '0')}`;
-    for (const value of Object.values(args)) requireNoSlot(value, label);
+    const interpreted = findInterpretedText(args, 'argument');
+    if (interpreted !== undefined) throw configError(label, `text ${interpreted.expected}`);
     this.#states[id] = {
       [module]: [
         name,
@@ -75,17 +74,4 @@ export class StateBuilder {
   build(): CompiledStates {
     return { states: this.#states, labels: this.#labels };
   }
-}
-
-function requireNoSlot(value: JsonValue, place: string): void {
-  if (typeof value === 'string') {
-    if (isSlot(value)) throw configError(place, `text must not begin with ${slotMark}`);
-  } else if (typeof value === 'object' && value !== null) {
-    for (const one of Object.values(value)) requireNoSlot(one, place);
-  }
-}
-
-/** Whether Salt would take a text for a call. */
-export function isSlot(text: string): boolean {
-  return text.startsWith(slotMark);
 }

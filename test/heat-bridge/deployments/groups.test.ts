@@ -418,6 +418,26 @@ test('SLS that reads what Heat says gets it in pillar and opts', (t) => {
   t.like(JSON.parse(Buffer.from(encoded, 'base64').toString()), { deploy_action: 'UPDATE' });
 });
 
+test('SLS gets no input and no name from Heat that Salt would interpret', (t) => {
+  const slot = '__slot__:salt:cmd.run(id)';
+  const parameters = {
+    type: 'object',
+    properties: { foo: { type: 'string', 'x-quoted-by-template': true }, list: {} },
+  };
+  const config = "a: {test.nop: [{name: {{ pillar['foo'] }}}]}";
+  for (const inputs of [{ foo: slot }, { list: [{ a: slot }] }]) {
+    t.regex(
+      slsOf({ config, inputs }, parameters),
+      /(?:foo|list\.0\.a): must not contain __slot__:/,
+    );
+  }
+  const named = { ...facts, resource: { stackPath: 'c1/x', name: slot } };
+  const reading = "a: {test.nop: [{name: {{ opts['deploy_resource_name'] }}}]}";
+  t.regex(slsOf({ config: reading, ...named }), /deploy_resource_name must not contain __slot__:/);
+  const own = "a: {test.nop: [{name: '__slot__:salt:test.echo(a)'}]}";
+  t.is(slsOf({ config: own }), own);
+});
+
 for (const reader of [
   "salt['config.get']('foo')",
   'salt.config.get("foo:bar")',

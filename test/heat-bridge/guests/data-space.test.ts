@@ -9,6 +9,7 @@ import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
 import { createStoreCoordinator } from '#guests/data-spaces/coordinator.ts';
 import { type DataSpaceRegistration, DataSpaces } from '#guests/data-spaces/data-spaces.ts';
+import { DataValues } from '#guests/data-spaces/data-values.ts';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { within } from '../../helpers/deadline.ts';
 import { testWhere } from '../../helpers/needs.ts';
@@ -216,6 +217,56 @@ test('a value is text of at most 64 KiB', async (t) => {
   });
   // Latin 1 is sent as UTF-8 by this client: it is text.
   t.is(answer.status, 200);
+});
+
+const interpreted = [
+  '__slot__:salt:cmd.run(id)',
+  ' "__slot__:salt:cmd.run(id)"',
+  'sdb://saltbridge/db/password',
+  'salt://top.sls',
+];
+
+test('a value that Salt would interpret is refused by what is wrong with it', async (t) => {
+  const stage = await startGuests(t);
+  await stage.bridge.data.add(shop);
+  const [db, app] = [await stage.guest('db-1'), await stage.guest('app-1')];
+  for (const value of interpreted) {
+    const refused = await db.put('db/state', value);
+    t.is(codeOf(refused), 'ERR_DATA_VALUE', value);
+    t.regex(refused.text, /db\/state.*: the value must not/);
+  }
+  t.is(codeOf(await app.get('db/state', '&wait=0.05')), 'ERR_DATA_TIMEOUT');
+  const reads = { '__slot__:salt:cmd.run(id)': 'db/address' };
+  const roles = { ...shop.roles, other: { minions: ['other-1'], reads } };
+  await t.throwsAsync(stage.bridge.data.add({ name: 'other', roles }), {
+    code: 'ERR_DATA_FORM',
+    message: /roles\.other\.reads\.….*must not contain __slot__:/,
+  });
+});
+
+test('a value that Salt would interpret reaches no reader if it was written before', async (t) => {
+  const state = memoryState();
+  const closing = new AbortController().signal;
+  const coordinator = await createStoreCoordinator(state);
+  const forget = async (): Promise<void> => {};
+  const spaces = await DataSpaces.open({ state, forget, closing, now: Date.now });
+  const values = new DataValues({
+    ...{ spaces, coordinator, closing, bytesPerStack: 1000, isShared: false },
+    seal: (plain) => plain,
+    unseal: (sealed) => sealed,
+    describeMinion: async () => '',
+  });
+  await spaces.add(shop, '', false);
+  const membership = spaces.membershipOf('app-1');
+  if (membership === undefined) throw new Error('app-1 has no role');
+  await values.write('db-1', 'db/address', '10.0.0.5');
+  const value = Buffer.from(`\0${interpreted[0]}`);
+  await coordinator.put(membership.space.id, 'db/state', { value, version: 1 });
+  const reader = { minion: 'app-1', isPrivate: true };
+  await t.throwsAsync(values.read(reader, { key: 'db/state', waitMs: 0 }), {
+    code: 'ERR_DATA_VALUE',
+  });
+  t.deepEqual([...(await values.attributesOf(membership)).keys()], ['mysql:host']);
 });
 
 test('stacks of one name and two owners keep apart, and a minion is in one of them', async (t) => {

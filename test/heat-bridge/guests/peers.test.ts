@@ -290,6 +290,34 @@ test('only those peers are made that an answer has, of the enrolments of one pro
   t.true(together.peers.every((it) => it.reservation_id === 'r1'));
 });
 
+test('a name that Salt would interpret reaches no peer', (t) => {
+  const slot = '__slot__:salt:cmd.run(id)';
+  const own: Enrolment = {
+    ...{ number: '1', id: 'web1', project: 'p', instance: 'i0', protocol: 3, createdAt: 1 },
+    by: 'claim',
+    state: 'accepted',
+  };
+  const directory = new PeerDirectory({ liveOf: () => own, liveOfProject: () => [own] });
+  const server = { id: 'i1', project: 'p', name: slot, securityGroups: [slot], isDeleted: false };
+  const port = { device: 'i1', project: 'p', network: 'n1', mac: 'fa:16:3e:00:00:01' };
+  const networks = {
+    labels: new Map([['n1', slot]]),
+    cidrs: new Map<string, string>(),
+    securityGroups: new Map([['g1', slot]]),
+  };
+  const withGroups = (securityGroups: readonly string[]): PeerList => {
+    const ports = new Map([['i1', [{ ...port, securityGroups, addresses: [] }]]]);
+    directory.cloud = { servers: new Map([['i1', server]]), ports, networks };
+    return directory.of('web1', () => undefined);
+  };
+  t.like(withGroups([]).peers[0], {
+    name: '',
+    security_groups: [{ name: '' }],
+    networks: [{ label: '' }],
+  });
+  t.like(withGroups(['g1']).peers[0], { security_groups: [{ id: 'g1', name: '' }] });
+});
+
 test('a service that answers all at once is read', async (t) => {
   const ports = Array.from({ length: 150_000 }, (_, at) => ({ id: `n${at}`, name: 'n' }));
   const body = JSON.stringify({ networks: ports });

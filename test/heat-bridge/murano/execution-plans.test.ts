@@ -104,7 +104,7 @@ const command: CommandDefinition = {
   reviewed: 'made for this test alone',
   parameters: {
     type: 'object',
-    properties: { port: { type: 'string', pattern: '^[0-9]+$' } },
+    properties: { port: { type: 'string', pattern: '^[0-9]+$' }, note: { type: 'string' } },
   },
 };
 
@@ -248,6 +248,15 @@ for (const [argument, parts] of [
     t.deepEqual(call?.argument, { parts });
   });
 }
+
+test('a parameter that Salt would interpret is refused', async (t) => {
+  const { send, ports } = await start(t);
+  const Parameters = { port: '82', note: '__slot__:salt:cmd.run(id)' };
+  const result = resultOf(await send(fresh({ Body: 'return deploy(args).stdout', Parameters })));
+  t.is(result.ErrorCode, 2);
+  t.regex(JSON.stringify(result.Body), /note: must not contain __slot__:/);
+  t.deepEqual(ports, []);
+});
 
 test('a format of a list, or of a parameter that is missing, is refused', async (t) => {
   const { send, ports } = await start(t);

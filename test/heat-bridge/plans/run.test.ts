@@ -409,6 +409,18 @@ test('what a minion returns is looked at like what a caller gives', async (t) =>
   t.false(asked(stage).some((it) => it.includes('follow')));
 });
 
+test('what a minion returns is passed on to no command if Salt would interpret it', async (t) => {
+  const crafted = { file: '__slot__:salt:cmd.run(id)', at: [7] };
+  const stage = await start(t, { functions: { 'db.status': () => crafted } });
+  const outcome = await (await stage.bridge.plan('db.create-cluster', request)).outcome;
+  t.is(outcome.status, 'failed');
+  t.regex(
+    outcome.steps[2]?.reason ?? '',
+    /ERR_COMMAND_PARAMETERS.*file: must not contain __slot__:/,
+  );
+  t.false(asked(stage).some((it) => it.includes('follow')));
+});
+
 const slow: MinionFunction = async (_call, { signal }) => {
   await once(signal, 'abort');
   return true;

@@ -434,6 +434,31 @@ test('runners and wheel functions go by their own rights', async (t) => {
   await t.throwsAsync(fred.runners.run({ fun: 'manage.up' }), denied);
 });
 
+test('a limited user passes nothing on that Salt would interpret', async (t) => {
+  const slot = '__slot__:salt:cmd.run(id)';
+  const rights = { fred: ['state.*', 'test.arg', '@runner'], root: ['.*', '@runner', '@wheel'] };
+  const running = await start(t, rights);
+  const [fred, root] = [await running.as('fred'), await running.as('root')];
+  const job = { tgt: 'web1', fun: 'state.apply', arg: ['site'] };
+  const refused = { code: 'ERR_ARGS', message: /^pillar\.a\.0 must not contain __slot__:/ };
+  const pillar = { a: [slot] };
+  await t.throwsAsync(fred.jobs.publish({ ...job, kwarg: { pillar } }), refused);
+  const marked = { ...job, arg: ['site', { __kwarg__: true, pillar }] };
+  await t.throwsAsync(fred.jobs.publish(marked), refused);
+  const two = { ...job, fun: ['test.arg', 'state.apply'], arg: [[], marked.arg] };
+  await t.throwsAsync(fred.jobs.publish(two), refused);
+  const single = { ...job, fun: 'state.single', arg: ['test.nop'], kwarg: { name: slot } };
+  await t.throwsAsync(fred.jobs.publish(single), {
+    code: 'ERR_ARGS',
+    message: /^kwarg\.name must not begin with __slot__:/,
+  });
+  const orchestrate = { fun: 'state.orchestrate', arg: ['site'], kwarg: { pillar } };
+  await t.throwsAsync(fred.runners.run(orchestrate), refused);
+  const echo = { ...job, fun: 'test.arg', arg: [slot] };
+  t.truthy(await published(running, () => fred.jobs.publish(echo)));
+  t.truthy(await published(running, () => root.jobs.publish({ ...job, kwarg: { pillar } })));
+});
+
 test('each call looks at the token', async (t) => {
   const running = await start(t, { fred: ['test.*'] });
   const { token } = await running.master.logins.login({

@@ -105,6 +105,10 @@ as json:
 within:
   test.show_notification:
     - text: say {{ pillar.word }}!
+{% set printed %}{{ pillar.kind }}{% endset %}
+compared:
+  test.show_notification:
+    - text: {{ 'equal' if printed == 'web' else 'other' }}
 map:
   salt.runner:
     - name: test.arg
@@ -115,7 +119,7 @@ map:
   });
   const word = 'a: b\n    - name: other # "\' {{ 7 }}';
   const run = async (by?: AuditRequester): Promise<Record<string, WireMap>> => {
-    const kwarg = { pillar: { word, number: 7 } };
+    const kwarg = { pillar: { word, number: 7, kind: 'web' } };
     const call = { fun: 'state.orchestrate', arg: ['site'], kwarg, ...(by && { by }) };
     return statesOf((await master.runners.run(call)).return);
   };
@@ -123,8 +127,9 @@ map:
   t.like(states.plain, { comment: word, name: 'plain', result: true });
   t.like(states.quoted, { comment: word });
   t.like(states['as json'], { comment: word });
+  t.like(states.compared, { comment: 'equal' });
   t.like(states.within, { comment: `say ${word}!` });
-  const given = { word, number: 7 };
+  const given = { word, number: 7, kind: 'web' };
   const kwargs = { given, own: { a: [1, 'b c'] }, number: 7 };
   t.like(states.map, { changes: { return: { args: [], kwargs } } });
   // As in Salt, the operator's own words are part of the file.

@@ -166,6 +166,19 @@ test('conditions on arguments are looked at as minions would take them', async (
   t.not((await publish(master, { ...restart, arg: ['nginx', marked] })).jid, undefined);
 });
 
+test('a minion passes nothing on that Salt would interpret', async (t) => {
+  const master = await start(t, { peer: everybody, peerRun: everybody });
+  const pillar = { a: '__slot__:salt:cmd.run(id)' };
+  const arg = ['site', { __kwarg__: true, pillar }];
+  const jobs = await published(master, async () => {
+    t.deepEqual(await publish(master, { fun: 'state.apply', arg }), {});
+  });
+  t.deepEqual(jobs, []);
+  t.deepEqual(await ask(master, { cmd: 'minion_runner', fun: 'state.orchestrate', arg }), {});
+  const { counters } = await master.master.status();
+  t.is(counters['peer-interpreted'], 2);
+});
+
 test('a rule for some minions does not let a job reach others', async (t) => {
   const master = await start(t, { peer: { '.*': [{ 'web*': ['test.ping'] }] } });
   t.deepEqual((await publish(master, { tgt: 'web1' })).minions, ['web1']);

@@ -101,6 +101,13 @@ test('text that begins with a dash is taken only where that is said', async (t) 
   t.deepEqual(calls, [{ env: '--noop' }]);
 });
 
+test('a value of an event that Salt would interpret leads to nothing', async (t) => {
+  const stage = await startStage(t, {});
+  await stage.emit({ env: '__slot__:salt:cmd.run(id)' });
+  t.deepEqual(await stage.master.reactions.runs(), []);
+  t.is((await stage.counters())['reaction-interpreted'], 1);
+});
+
 test('data that another rule let in without a schema is not taken', async (t) => {
   const loose = allow('loose', {
     subject: { minion: keys.minionId },

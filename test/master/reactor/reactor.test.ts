@@ -370,6 +370,73 @@ test('a target is no text of an event, except for ids in a list', async (t) => {
   t.like(calls[0], { target: { tgt: ['*', 'web1'], tgtType: 'list' } });
 });
 
+test('text of an event is no pattern, whatever it consists of', async (t) => {
+  const target = (tgt: string, type: string): string =>
+    `ping:\n  local.test.ping:\n    - tgt: ${tgt}\n    - tgt_type: ${type}\n`;
+  const says = { v: '.+', w: 'web1' };
+  for (const type of ['pcre', 'compound', 'grain', 'pillar', 'nodegroup', 'ipcidr', 'range']) {
+    for (const tgt of ['{{ data.data.v }}', '{{ data.data.w }}', "'a{{ data.data.w }}'"]) {
+      t.deepEqual(reasons(await planOf(t, target(tgt, type), says)), ['pattern'], `${type} ${tgt}`);
+    }
+  }
+  for (const tgt of ["'E@{{ data.data.v }}'", "'web2 {{ data.data.w }} web3'"]) {
+    t.deepEqual(reasons(await planOf(t, target(tgt, 'compound'), says)), ['pattern'], tgt);
+  }
+  t.deepEqual(reasons(await planOf(t, target("'web*{{ data.data.w }}'", 'glob'), says)), [
+    'pattern',
+  ]);
+  t.deepEqual(reasons(await planOf(t, target('{{ data.data.v }}', 'glob'), says)), ['pattern']);
+  t.deepEqual(reasons(await planOf(t, target('web1', '{{ data.data.v }}'), { v: 'pcre' })), [
+    'form',
+  ]);
+  const { calls } = await planOf(t, target("'a{{ data.data.w }}'", 'glob'), says);
+  t.like(calls[0], { target: { tgt: 'aweb1', tgtType: 'glob' } });
+});
+
+const runnerCalls = [
+  'manage.up: [{args: [{tgt: {{ data.data.v }}}, {tgt_type: pcre}]}]',
+  'manage.up: [{args: [{tgt: {{ data.data.v }}}]}]',
+  'manage.up: [{args: [{tgt: web1}, {tgt_type: {{ data.data.w }}}]}]',
+  'manage.up: [{arg: [{{ data.data.v }}, pcre]}]',
+  "manage.up: [{arg: ['tgt={{ data.data.w }}', 'tgt_type=pcre']}]",
+  'salt.execute: [{args: [{tgt: web1}, {fun: {{ data.data.f }}}]}]',
+  'salt.execute: [{arg: [web1, {{ data.data.f }}]}]',
+  'salt.cmd: [{arg: [{{ data.data.f }}]}]',
+  'match.compound_matches: [{arg: [{{ data.data.w }}, web1]}]',
+];
+
+for (const call of runnerCalls) {
+  test(`text of an event is no pattern and no function of a runner: ${call}`, async (t) => {
+    const says = { v: '.+', w: 'web1', f: 'test.ping' };
+    t.deepEqual(reasons(await planOf(t, `up:\n  runner.${call}\n`, says)), ['pattern']);
+  });
+}
+
+test('text of an event that Salt would interpret becomes no value', async (t) => {
+  const places = [
+    '- args: [{name: {{ data.data.v }}}]',
+    "- args: [{name: 'a{{ data.data.v }}'}]",
+    '- kwarg: {pillar: {a: [{{ data.data.v }}]}}',
+    '- kwarg: {pillar: {{ data.data }}}',
+    '- arg: [{{ data.data.v }}]',
+  ];
+  for (const v of ['__slot__:salt:test.ping()', '__slot__:salt:test.ping']) {
+    for (const place of places) {
+      const file = `apply:\n  local.state.apply:\n    - tgt: web1\n    ${place}\n`;
+      t.deepEqual(reasons(await planOf(t, file, { v })), ['interpreted'], `${place} ${v}`);
+    }
+  }
+  const joined =
+    "apply:\n  local.state.apply:\n    - tgt: web1\n    - args: [{name: '{{ data.data.a }}{{ data.data.b }}'}]\n";
+  const parts = { a: '__slot__:salt:cmd.run', b: '(id)' };
+  t.deepEqual(reasons(await planOf(t, joined, parts)), ['interpreted']);
+  for (const v of ['sdb://saltbridge/db/password', 'salt://top.sls']) {
+    const file =
+      'apply:\n  local.state.apply:\n    - tgt: web1\n    - args: [{name: {{ data.data.v }}}]\n';
+    t.deepEqual(reasons(await planOf(t, file, { v })), ['interpreted'], v);
+  }
+});
+
 test('functions, and what keys are told by, are no text of an event', async (t) => {
   const fun = 'do:\n  local.{{ data.data.fun }}:\n    - tgt: web1\n';
   t.deepEqual(reasons(await planOf(t, fun, { fun: 'cmd.run ' })), ['pattern']);
@@ -387,6 +454,8 @@ test('text of an event becomes no keyword and no option of a program', async (t)
   const file = 'run:\n  local.cmd.run:\n    - tgt: web1\n    - arg: [{{ data.data.v }}]\n';
   t.deepEqual(reasons(await planOf(t, file, { v: 'runas=root' })), ['positional-text']);
   t.deepEqual(reasons(await planOf(t, file, { v: '--force' })), ['dash']);
+  const keywords = { __kwarg__: true, runas: 'root' };
+  t.deepEqual(reasons(await planOf(t, file, { v: keywords })), ['positional-text']);
   const named = "run:\n  local.cmd.run:\n    - tgt: web1\n    - arg: ['cwd={{ data.data.v }}']\n";
   const { calls } = await planOf(t, named, { v: '/srv/a b' });
   t.deepEqual(

@@ -414,7 +414,7 @@ test('the log names the minion whose version is too low, once a minute', async (
   const stream = new Writable({
     write: (line, _encoding, done) => {
       const { msg, ...fields } = JSON.parse(String(line));
-      if (String(msg).includes('too low')) lines.push(fields);
+      if (String(msg).includes('protocol version is lower')) lines.push(fields);
       done();
     },
   });

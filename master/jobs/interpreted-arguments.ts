@@ -1,0 +1,26 @@
+import { findInterpretedText } from '#minion-protocol';
+import { MasterError } from '../api/index.ts';
+import type { BoundFunction } from './rule-call.ts';
+
+/**
+ * Refuses arguments that give the caller more than the function: pillar that Salt would interpret
+ * when a state file uses it, and arguments of states that Salt would replace by a result.
+ * @throws MasterError ERR_ARGS, which names the argument and nothing of its value
+ */
+export function requireInertArguments({ fun, arg, kwarg }: BoundFunction): void {
+  const { pillar, ...others } = kwarg;
+  refuse(['pillar'], pillar, 'pillar');
+  if (!fun.startsWith('state.')) return;
+  refuse(['arg'], arg, 'argument');
+  refuse(['kwarg'], others, 'argument');
+}
+
+function refuse(
+  place: readonly string[],
+  value: unknown,
+  destination: 'argument' | 'pillar',
+): void {
+  const found = findInterpretedText(value, destination);
+  if (found === undefined) return;
+  throw new MasterError('ERR_ARGS', `${[...place, ...found.path].join('.')} ${found.expected}`);
+}
