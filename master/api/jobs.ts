@@ -167,7 +167,7 @@ export interface PresentMinion {
    * Whether the connection is known to belong to this minion, by a token or by its own requests.
    * False for `topic` if its requests come from another address, because any client can subscribe
    * to a topic. False for `address` if the address has fewer connections than active minions,
-   * because the master cannot tell which of them are connected.
+   * because the master cannot determine which of them are connected.
    */
   readonly isSure: boolean;
 }

@@ -171,7 +171,7 @@ export class Revocation {
     this.#options = options;
   }
 
-  /** Calls the listener immediately for each id whose key is no longer valid. */
+  /** Calls the listener immediately for each id whose key has become invalid. */
   onRevoked(listener: (id: string) => void): void {
     this.#onRevoked.push(listener);
   }

@@ -182,7 +182,7 @@ export class SessionKeys {
     return this.#sessions.get(id)?.madeAt;
   }
 
-  /** Returns the minion's key. Creates and stores a new one if there is no valid one. */
+  /** Returns the minion's key. Creates and stores a new one if necessary. */
   async obtain(id: string): Promise<CrypticleKey> {
     const underWay = this.#making.get(id);
     if (underWay !== undefined) return underWay;

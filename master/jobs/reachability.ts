@@ -23,11 +23,11 @@ const collectMs = 10;
 const repeatMs = 1_500;
 
 /**
- * Determines whether minions can be reached, by asking them. A connection is no proof: it may
+ * Determines whether minions can be reached, by asking them. A connection does not prove it: it may
  * belong to another minion behind the same address, or to a machine that no longer runs. A request
- * is no proof either, because a minion signs in before it subscribes. A connected minion may also
- * have sent no request since the start of the master. A response to `test.ping` is a proof for a
- * few seconds.
+ * does not prove it either, because a minion signs in before it subscribes. A connected minion may
+ * also have sent no request since the start of the master. A response to `test.ping` is a proof for
+ * a few seconds.
  */
 export class Reachability {
   readonly #options: ReachabilityOptions;

@@ -29,8 +29,8 @@ function requester({ name, eauth }: UserSubject, rule: string): AuditRequester {
 }
 
 /**
- * Checks that arguments have no effect of their own in Salt. A right to a function does not include
- * such effects.
+ * Rejects arguments that Salt would interpret. A right to a function does not include the effects
+ * of such arguments.
  * @throws MasterError ERR_ARGS
  */
 function requireInert(asked: AskedCalls): void {
