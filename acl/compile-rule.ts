@@ -31,14 +31,14 @@ import {
 import { compileTagPattern } from './tag-patterns.ts';
 import type { Call, EventResource, Subject } from './types.ts';
 
-/** The subject of a rule. */
+/** Compiled subject of a rule. */
 interface CompiledSubject {
   readonly kind: Subject['kind'];
-  /** Whether it is about every subject of its kind, but for facts. */
+  /** Whether the rule applies to every subject of its kind, apart from conditions on facts. */
   readonly isEveryone: boolean;
-  /** By names alone, which never change: may be remembered. */
+  /** Tests the subject by names alone. Names never change, so the result may be cached. */
   readonly covers: (subject: Subject) => boolean;
-  /** By what is known of a minion now. */
+  /** Tests the subject by the current facts of the minion. */
   readonly holds: (subject: Subject) => boolean;
 }
 
@@ -52,7 +52,10 @@ const factSelectors = [
   ['target', 'compound'],
 ] as const;
 
-/** @throws PolicyError */
+/**
+ * Compiles the subject of a rule.
+ * @throws PolicyError
+ */
 function compileSubject(
   { name: rule, effect, subject }: Pick<PolicyRule, 'name' | 'effect' | 'subject'>,
   syntax: PolicySyntax,
@@ -82,7 +85,7 @@ function compileSubject(
   };
 }
 
-/** The subject as an operator wrote it, for one line of text. */
+/** Returns the subject on one line, as the operator wrote it. */
 function describeSubject(subject: SubjectPattern): string {
   const { grain, pillar, nodegroup, target, eauth, ...named } = subject;
   const texts = { grain, pillar, nodegroup, target, eauth };
@@ -115,13 +118,13 @@ function compileUser(
   };
 }
 
-/** What Keystone says of a project, a user or a domain. */
+/** Id and name of a project, user or domain in Keystone. */
 interface KeystoneName {
   readonly id: string;
   readonly name: string;
 }
 
-/** Whose projects are meant where a rule that allows does not say. */
+/** Domain of the projects in a rule that allows but names no domain. */
 const usualDomain = 'Default';
 
 function compileProject(
@@ -152,15 +155,18 @@ function compileProject(
   };
 }
 
-/** By id or by name. */
+/** Whether the test matches the id or the name. */
 function matchesKeystoneName({ id, name }: KeystoneName, test: TextTest | undefined): boolean {
   return test === undefined || test(id) || test(name);
 }
 
-/** Ids of Keystone's: random ones, and digests for what is in LDAP. */
+/** Form of Keystone's ids: random ids, and digests for entries in LDAP. */
 const idForm = /^(?:[0-9a-f]{32}|[0-9a-f]{64})$/i;
 
-/** As {@link matchesKeystoneName}, but for a name that could be another one's id: names are chosen, ids are not. */
+/**
+ * Whether the test matches the id, or a name that cannot be mistaken for another entity's id. Users
+ * choose names, but not ids.
+ */
 function matchesUnambiguously(entity: KeystoneName, test: TextTest | undefined): boolean {
   if (test === undefined || test(entity.id)) return true;
   if (idForm.test(entity.name)) return false;
@@ -183,7 +189,7 @@ function compileFacts(
   return (it) =>
     it.kind === 'minion' &&
     others.every((test) => test.isEntitled(it.id)) &&
-    // Beside a selector that gives the right, so it only makes it narrower.
+    // A grain only narrows a rule in which another selector grants the right.
     grain.every((test) => test.claims(it.id));
 }
 
@@ -209,11 +215,14 @@ function compileOptional(
   return compileTexts(patterns, syntax, { rule, field: `subject.${key}` });
 }
 
-/** What a rule is about; `undefined`: nothing, or several kinds at once. */
+/**
+ * Returns the kind of subject that a rule applies to, or `undefined` if it names none or several
+ * kinds.
+ */
 export function kindOfSubject(subject: SubjectPattern): Subject['kind'] | undefined {
   const { minion, grain, pillar, nodegroup, target, user, group, eauth, service, token } = subject;
   const ofProject = [subject.project, subject.role, subject.domain];
-  // Beside a project, a user is one of Keystone's.
+  // In a rule about projects, `user` is a user of Keystone.
   const isOfProject = ofProject.some((key) => key !== undefined);
   const kinds: Readonly<Record<Subject['kind'], readonly unknown[]>> = {
     minion: [minion, grain, pillar, nodegroup, target],
@@ -223,12 +232,12 @@ export function kindOfSubject(subject: SubjectPattern): Subject['kind'] | undefi
     token: [token],
   };
   const named = Object.entries(kinds).filter(([, keys]) => keys.some((key) => key !== undefined));
-  const [first, ...more] = named.map(([kind]) => kind as Subject['kind']); // keys of the literal
+  const [first, ...more] = named.map(([kind]) => kind as Subject['kind']); // the keys of the literal above
   return more.length === 0 ? first : undefined;
 }
 
 function mixedSubjectError(rule: string): PolicyError {
-  const problem = 'expected either minions, or users, or a project, or a service, or a token';
+  const problem = 'must name exactly one of: minions, users, a project, a service, a token';
   return new PolicyError('ERR_POLICY_FORM', { rule, field: 'subject' }, problem);
 }
 
@@ -243,59 +252,62 @@ function refuseGrainsAlone(
   throw new PolicyError('ERR_POLICY_UNTRUSTED', { rule, field: 'subject.grain' }, problem);
 }
 
-/** One thing of what is asked: a job with several functions is asked about one by one. */
+/** One part of a question. A job with several functions consists of one request for each. */
 export interface Request {
   readonly subject: Subject;
   readonly action: RuleAction;
   /** Tag, function, path or operation. */
   readonly text: string;
-  /** `undefined`: its arguments are not known yet. */
+  /** Function and arguments, or `undefined` if the arguments are not yet known. */
   readonly call?: Call;
-  /** What it is for, or whose mine it is; `undefined`: not known. */
+  /** Targeted minions, or the owner of the mine. `undefined` if they are not known. */
   readonly minions?: readonly string[] | undefined;
   readonly event?: EventResource;
 }
 
-/** What a rule says of a request; each tells what is in the way, if anything is. */
+/** Compiled resource of a rule. */
 interface CompiledResource {
-  /** One for each of its patterns. */
+  /** Keys for the rule index, one for each pattern. */
   readonly keys: readonly RuleIndexKey[];
   readonly meansText: (text: string, subject: Subject) => boolean;
-  /** But for the minions. */
+  /** Returns the reason why the rule does not apply, or `undefined`. Ignores the minions. */
   readonly obstacle: (request: Request) => string | undefined;
-  /** The minions that it is limited to. Default: none is left out. */
+  /** Minions that the rule is limited to. Default: all. */
   readonly among?: MinionLimit;
 }
 
-/** Which minions a rule is limited to. */
+/** Limit of a rule to some minions. */
 interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
-  /** What is in the way where a minion is another one. */
+  /** Explanation for a request that exceeds the limit. */
   readonly obstacle: string;
-  /** The compound target that names them. */
+  /** Compound target that selects the minions. */
   readonly within?: string;
-  /** Whether part of the target goes by grains alone and therefore permits nothing. */
+  /** Whether part of the target selects by grains alone and therefore grants nothing. */
   readonly restsOnGrains?: boolean;
 }
 
-/** A rule that can be asked. */
+/** A rule in compiled form. */
 export interface CompiledRule {
   readonly rule: PolicyRule;
-  /** Place in the policy; the first one that decides is named. */
+  /** Position in the policy. If several rules decide, the first one is reported. */
   readonly order: number;
   readonly subject: CompiledSubject;
   readonly resource: CompiledResource;
-  /** Milliseconds since 1970; `Infinity`: never. */
+  /** Expiry in milliseconds since 1970, or `Infinity`. */
   readonly expiresAt: number;
   readonly meter: TokenBuckets | undefined;
-  /** Whether targets may ask for the pillar of minions that it permits. */
+  /** Whether targets may query the pillar of minions that the rule allows. */
   readonly showsPillar: boolean;
-  /** Why it decides, in one sentence. */
+  /** Explanation of a decision by this rule, in one sentence. */
   readonly reason: string;
 }
 
 const reservedRuleNames: ReadonlySet<string> = new Set(['default-deny', 'learning']);
 
-/** @throws PolicyError */
+/**
+ * Compiles a rule.
+ * @throws PolicyError
+ */
 export function compileRule(
   rule: PolicyRule,
   order: number,
@@ -314,23 +326,34 @@ export function compileRule(
   };
 }
 
-/** @throws PolicyError */
+/**
+ * Rejects combinations of fields that contradict each other.
+ * @throws PolicyError
+ */
 function refuseContradictions(rule: PolicyRule): void {
   if (reservedRuleNames.has(rule.name)) {
-    const problem = 'decisions without a rule have this name; choose another one';
+    const problem = 'this name is reserved for decisions without a rule; choose a different one';
     throw new PolicyError('ERR_POLICY_FORM', { rule: rule.name, field: '' }, problem);
   }
   if (rule.effect === 'deny' && rule.rate !== undefined) {
     const place = { rule: rule.name, field: 'rate' };
-    throw new PolicyError('ERR_POLICY_FORM', place, 'a rule that denies has no rate');
+    throw new PolicyError(
+      'ERR_POLICY_FORM',
+      place,
+      'a rule that denies cannot have a rate; remove it',
+    );
   }
   if (rule.effect === 'deny' && showsPillar(rule)) {
     const place = { rule: rule.name, field: 'resource.facts' };
-    throw new PolicyError('ERR_POLICY_FORM', place, 'a rule that denies shows no facts');
+    throw new PolicyError(
+      'ERR_POLICY_FORM',
+      place,
+      'a rule that denies cannot have facts; remove them',
+    );
   }
 }
 
-/** Every mistake of a rule: in its form, and in the patterns of what has the right form. */
+/** Returns every mistake of a rule: in its form, and in the patterns of the well-formed parts. */
 export function ruleProblems(
   name: string,
   value: unknown,
@@ -353,7 +376,7 @@ export function ruleProblems(
   return [...ofForm, ...rulePatternProblems(parseRule(name, rest), world)];
 }
 
-/** What is wrong with the patterns of a rule, of each part the first. */
+/** Returns the mistakes in the patterns of a rule, one for each part. */
 export function rulePatternProblems(
   rule: PolicyRule,
   world: PolicyEnvironment,
@@ -378,18 +401,21 @@ function problemOf(look: () => unknown): readonly PolicyError[] {
   }
 }
 
-/** Whether targets may ask for the pillar of the minions that a rule permits. */
+/** Whether targets may query the pillar of the minions that a rule allows. */
 export function showsPillar({ resource }: PolicyRule): boolean {
   return 'facts' in resource && resource.facts === 'pillar';
 }
 
-const verbs: Readonly<Record<PolicyRule['effect'], string>> = { allow: 'has', deny: 'has not' };
+const verbs: Readonly<Record<PolicyRule['effect'], string>> = {
+  allow: 'is allowed',
+  deny: 'is denied',
+};
 
 function describeResource(rule: PolicyRule): string {
   return `${rule.action} ${describeTexts(textsOf(rule))}`;
 }
 
-/** The texts that a rule is about: tags, functions, paths, operations. */
+/** Returns the texts that a rule matches: tags, functions, paths or operations. */
 export function textsOf(rule: PolicyRule): TextPatterns {
   switch (rule.action) {
     case 'signal':
@@ -423,7 +449,7 @@ function compileResource(rule: PolicyRule, world: PolicyEnvironment): CompiledRe
       const compiled = byText(fun, world, place('fun'));
       if (owner === '*') return compiled;
       const isOwner = compileTexts(owner, world, place('owner'));
-      const obstacle = 'the owner is another one';
+      const obstacle = 'the owner of the mine does not match';
       return { ...compiled, among: { isEntitled: isOwner, mayMean: isOwner, obstacle } };
     }
     case 'file-send':
@@ -443,9 +469,9 @@ function compileSignal(
   world: PolicyEnvironment,
   place: (field: string) => RuleField,
 ): CompiledResource {
-  // A glob of wildcards alone would permit every tag; then one might as well not ask.
+  // A glob of wildcards only would allow every tag and make the rule meaningless.
   if (effect === 'allow' && !isSpecificTagGlob(tag)) {
-    throw new PolicyError('ERR_POLICY_PATTERN', place('tag'), 'expected a letter or a digit in it');
+    throw new PolicyError('ERR_POLICY_PATTERN', place('tag'), 'must contain a letter or a digit');
   }
   const pattern = compileTagPattern(tag, world, place('tag'));
   const fits = schema === undefined ? undefined : compileDataSchema(schema, world, place('schema'));
@@ -454,12 +480,12 @@ function compileSignal(
     meansText: pattern.matches,
     obstacle: ({ event }) => {
       if (bytes < (event?.bytes?.() ?? 0)) return `it is larger than ${bytes} bytes`;
-      return fits?.(event?.data) === false ? 'its data do not fit the schema' : undefined;
+      return fits?.(event?.data) === false ? 'its data does not match the schema' : undefined;
     },
   };
 }
 
-/** Whether a glob on tags names something of its own. */
+/** Whether a tag glob contains a letter or digit, so that it does not match every tag. */
 export function isSpecificTagGlob(glob: string): boolean {
   return /[\p{L}\p{N}]/u.test(glob.replace(/\[[^\]]*\]/g, ''));
 }
@@ -476,7 +502,7 @@ function compilePublish(
     ...compiled,
     obstacle: (request) => {
       const given = request.call?.kwargs.get('saltenv');
-      if (given !== undefined && !inEnvironment(given)) return 'the environment is another one';
+      if (given !== undefined && !inEnvironment(given)) return 'the environment does not match';
       return compiled.obstacle(request);
     },
   };
@@ -505,7 +531,10 @@ const noMinions: Pick<MinionTest, 'isEntitled' | 'mayMean' | 'restsOnGrains'> = 
   mayMean: () => false,
 };
 
-/** A target of Salt's options that cannot be read permits nothing, and takes nothing else away. */
+/**
+ * Returns `undefined` if the target cannot be parsed. An invalid target in Salt's options grants
+ * nothing and does not affect other grants.
+ */
 function orUndefined<T>(read: () => T): T | undefined {
   try {
     return read();
@@ -527,12 +556,12 @@ function compileCall(
     ...byText(fun, world, place('fun')),
     obstacle: ({ call }) => {
       const isMet = call === undefined ? isMetUnknown : meets(call);
-      return isMet ? undefined : 'the arguments are not those that it asks for';
+      return isMet ? undefined : 'the arguments do not meet its conditions';
     },
   };
 }
 
-/** Some functions are permitted only where they are named. */
+/** Adds the requirement that some functions be named explicitly. */
 function byName(
   { effect, action, resource: { fun } }: PolicyRule & { readonly action: 'runner' | 'wheel' },
   compiled: CompiledResource,
@@ -541,7 +570,8 @@ function byName(
   return {
     ...compiled,
     obstacle: (request) => {
-      if (mustBeNamed(action, request.text, fun)) return `it does not name ${request.text} itself`;
+      if (mustBeNamed(action, request.text, fun))
+        return `it does not name ${request.text} explicitly`;
       return compiled.obstacle(request);
     },
   };
@@ -563,6 +593,6 @@ function parseTime(text: string, rule: string): number {
   const isIso = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(text);
   const time = isIso ? Date.parse(text) : Number.NaN;
   if (!Number.isNaN(time)) return time;
-  const problem = 'expected a date, or a time with its zone: 2027-01-31, 2027-01-31T12:00:00Z';
+  const problem = 'must be a date or a time with a zone: 2027-01-31, 2027-01-31T12:00:00Z';
   throw new PolicyError('ERR_POLICY_PATTERN', { rule, field: 'expires' }, problem);
 }

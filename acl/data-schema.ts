@@ -1,7 +1,7 @@
 /**
- * JSON Schema over what minions say with a signal: the operator's own schemas, each compiled once.
- * A keyword that is misspelt would check nothing, so only known ones are taken; `pattern` is run by
- * the engine that cannot explode, because the text comes from the minion [THREATS M-12].
+ * Validates the data of signals with the operator's JSON Schemas, each compiled once. Unknown
+ * keywords are rejected, because a misspelt keyword would check nothing. `pattern` uses the
+ * linear-time regular expression engine, because the text comes from the minion [THREATS M-12].
  */
 
 import { Compile } from 'typebox/schema';
@@ -66,19 +66,20 @@ const plainKeywords: Readonly<Record<string, (value: unknown) => boolean>> = {
 
 const maxDepth = 64;
 
-/** Values of an `enum` that a refusal lists. */
+/** Maximum number of `enum` values that a message lists. */
 const maxShownValues = 20;
 
-/** What keeps data from fitting a schema. */
+/** Mismatch between data and a schema. */
 export interface SchemaProblem {
-  /** Where, as keys with `/` between them; empty: the whole. */
+  /** Path of the mismatch, as keys separated by `/`. Empty for the whole value. */
   readonly path: string;
-  /** What was expected; nothing of the data is in it. */
+  /** Expected value. It contains nothing of the data. */
   readonly expected: string;
 }
 
 /**
- * A check of data by a JSON Schema. What JSON cannot say (bytes, numbers beyond 2^53) fits none.
+ * Compiles a check of data by a JSON Schema. Values that JSON cannot represent (bytes, numbers
+ * beyond 2^53) never match.
  * @throws PolicyError ERR_POLICY_PATTERN
  */
 export function compileDataSchema(
@@ -91,9 +92,9 @@ export function compileDataSchema(
 }
 
 /**
- * The same, that says what is wrong; `undefined`: nothing. An integer beyond 2^53 is compared with
- * bounds as the nearest float, as JSON Schema's own numbers are.
- * @param search - reads a regular expression that may match anywhere in a text
+ * Compiles a check that returns the first mismatch, or `undefined`. Like JSON Schema's own numbers,
+ * an integer beyond 2^53 is compared as the nearest float.
+ * @param search - compiles a regular expression that may match anywhere in a text
  * @throws PolicyError ERR_POLICY_PATTERN, with the keyword
  */
 export function compileJsonSchema(
@@ -103,17 +104,17 @@ export function compileJsonSchema(
   const check = Compile(readSchema(schema, { search }, { rule: 'schema', field: '' }, 0));
   return (data) => {
     const plain = withoutBigints(data, maxDepth);
-    if (!isJson(plain, maxDepth)) return { path: '', expected: 'must be what JSON can say' };
+    if (!isJson(plain, maxDepth)) return { path: '', expected: 'must be a JSON value' };
     if (check.Check(plain)) return undefined;
     const [, errors] = check.Errors(plain);
-    // A misspelt name says more than that the right one is missing.
+    // A misspelt name is more informative than the missing correct one.
     const first = errors.find(({ keyword }) => keyword === 'boolean') ?? errors[0];
-    if (first === undefined) return { path: '', expected: 'must fit the schema' };
+    if (first === undefined) return { path: '', expected: 'must match the schema' };
     return { path: first.instancePath.slice(1), expected: describeRule(first) };
   };
 }
 
-/** The rule of the schema that the data break, in words. */
+/** Returns a description of the schema rule that the data violates. */
 function describeRule({
   keyword,
   message,
@@ -123,7 +124,7 @@ function describeRule({
   readonly message: string;
   readonly params: object;
 }): string {
-  // What no schema describes is measured against the schema `false`.
+  // Properties that no schema describes are checked against the schema `false`.
   if (keyword === 'boolean') return 'is not known';
   if (keyword === 'enum' && 'allowedValues' in params && Array.isArray(params.allowedValues)) {
     const shown = params.allowedValues.slice(0, maxShownValues).map((it) => JSON.stringify(it));
@@ -144,7 +145,7 @@ function readSchema(
 ): Record<string, unknown> | boolean {
   if (typeof schema === 'boolean') return schema;
   if (!isMap(schema) || depth > maxDepth)
-    throw schemaError({ rule, field }, 'expected a JSON Schema');
+    throw schemaError({ rule, field }, 'must be a JSON Schema');
   const read: Record<string, unknown> = {};
   for (const [keyword, value] of Object.entries(schema)) {
     const place = { rule, field: `${field}.${keyword}` };
@@ -169,12 +170,12 @@ function readSchema(
 
 function describeKeyword(keyword: string): string {
   if (keyword === 'pattern' || Object.hasOwn(plainKeywords, keyword)) {
-    return 'its value is of another type than this keyword has';
+    return 'its value has the wrong type for this keyword';
   }
   const { one, list, map } = schemaKeywords;
   const known = [...one, ...list, ...map, ...Object.keys(plainKeywords), 'pattern'];
   const meant = nearestName(keyword, known);
-  return `this keyword is not known${meant === undefined ? '' : `; did you mean ${meant}?`}`;
+  return `unknown keyword${meant === undefined ? '' : `; did you mean ${meant}?`}`;
 }
 
 function isPlainKeyword(keyword: string, value: unknown): boolean {
@@ -194,7 +195,10 @@ function textRefinement(
   };
 }
 
-/** `$` means the very end in JSON Schema; in Python also the place before a last line break. */
+/**
+ * Replaces `$` with the end of the text. In Python, `$` also matches before a final line break; in
+ * JSON Schema it does not.
+ */
 function toWholeEnd(pattern: string): string {
   return pattern.replace(/\\.|\[(?:\\.|[^\]\\])*\]|\$/gs, (part) => (part === '$' ? '\\Z' : part));
 }
@@ -204,7 +208,7 @@ function withoutBigints(value: unknown, depth: number): unknown {
   if (depth === 0 || typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map((item) => withoutBigints(item, depth - 1));
   if (!isMap(value)) return value;
-  // Without a prototype: a schema takes what an object inherits for what is in it.
+  // The copy has no prototype, because a schema would take inherited properties for its own.
   const copy: Record<string, unknown> = Object.create(null);
   for (const [key, item] of Object.entries(value)) copy[key] = withoutBigints(item, depth - 1);
   return copy;
@@ -220,7 +224,7 @@ function isJson(value: unknown, depth: number): boolean {
 
 function isMap(value: unknown): value is Record<string, unknown> {
   if (typeof value !== 'object' || value === null) return false;
-  // That of a class inherits from Object.prototype, in its turn.
+  // The prototype of a class instance inherits from Object.prototype.
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
@@ -247,12 +251,12 @@ function isFlag(value: unknown): boolean {
 
 function listOf(value: unknown, place: RuleField): readonly unknown[] {
   if (Array.isArray(value) && value.length > 0) return value;
-  throw schemaError(place, 'expected a list of schemas');
+  throw schemaError(place, 'must be a non-empty list of schemas');
 }
 
 function mapOf(value: unknown, place: RuleField): Record<string, unknown> {
   if (isMap(value)) return value;
-  throw schemaError(place, 'expected a map of schemas');
+  throw schemaError(place, 'must be a map of schemas');
 }
 
 function schemaError(place: RuleField, problem: string): PolicyError {

@@ -13,18 +13,17 @@ import type { Action, BuiltInRule, Decision, Question, QuestionOf, Subject } fro
 
 interface Verdict {
   readonly decision: Decision;
-  /** The rules of the policy that permit, one for each function. */
+  /** Rules of the policy that allow the question, one for each function. */
   readonly used: readonly CompiledRule[];
 }
 
 const noRules: readonly CompiledRule[] = [];
 
 /**
- * The one decision: may this subject do this? First come bounds that no policy moves, then rules
- * that deny, then what a minion may without a rule, then rules that allow; everything else is
- * denied. Deny is an answer like any other: the function never throws. A rule with a rate is used
- * up by it.
- * @param policy what the operator permits; default: nothing beyond a minion's lifecycle
+ * Decides whether a subject may do something. The checks run in this order: limits that no policy
+ * can change, rules that deny, built-in permissions of minions, rules that allow. Everything else
+ * is denied. The function never throws. It consumes the rate of a rule that has one.
+ * @param policy the operator's rules; default: only the lifecycle signals of minions are allowed
  */
 export function decide(question: Question, policy: Policy = emptyPolicy): Decision {
   const { decision, used } = evaluateQuestion(question, policy);
@@ -37,8 +36,8 @@ export function decide(question: Question, policy: Policy = emptyPolicy): Decisi
 }
 
 /**
- * Whether some rule of the policy permits this subject anything of the kind.
- * @param texts what is asked for, such as functions: each must be meant by a rule
+ * Whether some rule of the policy allows this subject the action.
+ * @param texts requested functions or other texts; a rule must match each of them
  */
 export function hasRules(
   subject: Subject,
@@ -55,8 +54,8 @@ export function hasRules(
 }
 
 /**
- * Whether some rule may permit this subject a named command, with some parameters and for some
- * minions, and none denies it whatever they are.
+ * Whether some rule may allow this subject to run a named command, with certain parameters or on
+ * certain minions, and no rule denies the command entirely.
  */
 export function mayCallCommand(subject: Subject, command: string, policy: Policy): boolean {
   const request: Request = { subject, action: 'command', text: command };
@@ -77,8 +76,8 @@ function isUnconditional({ rule }: CompiledRule): boolean {
 }
 
 /**
- * Whether a rule that allows could permit this: what is asked is neither malformed nor somebody
- * else's, nor a tag that no rule can be about.
+ * Whether a rule could allow this question: it is well-formed, concerns the subject itself, and its
+ * tag is not reserved.
  */
 export function isGrantable(question: Question): boolean {
   if (question.action === 'return' || applyBuiltInLimits(question) !== undefined) return false;
@@ -87,7 +86,7 @@ export function isGrantable(question: Question): boolean {
   return !isBound && isSpecificTagGlob(literalGlob(question.resource.tag));
 }
 
-/** The result of {@link decide}, without consuming a rate. */
+/** Returns the result of {@link decide} without consuming a rate. */
 export function evaluateQuestion(question: Question, policy: Policy): Verdict {
   const bounded = applyBuiltInLimits(question);
   if (bounded !== undefined) return { decision: bounded, used: noRules };
@@ -134,7 +133,10 @@ function applyAllowRules(
   return { decision: { ...toDecision(first), reason }, used };
 }
 
-/** The first rules that together permit it, each on some of its minions; none: there are no such. */
+/**
+ * Returns the first rules that together allow the request, each on some of its minions. Returns an
+ * empty list if there are none.
+ */
 function rulesAllowingTogether(
   allow: readonly RuleIndex[],
   request: Request,
@@ -152,7 +154,10 @@ function rulesAllowingTogether(
   return [...used];
 }
 
-/** The rules that apply to a request on the minions that they are limited to, in their order. */
+/**
+ * Returns the rules that apply to a request on the minions that they are limited to, in policy
+ * order.
+ */
 export function rulesOn(
   indexes: readonly RuleIndex[],
   request: Request,
@@ -165,15 +170,17 @@ export function rulesOn(
     .sort((a, b) => a.order - b.order);
 }
 
-/** The rule means another text: it has nothing to do with the request. */
-const otherTextObstacle = 'it is about something else';
+/**
+ * Obstacle of a rule whose patterns do not match the request, so that it is not worth reporting.
+ */
+const otherTextObstacle = 'it applies to something else';
 function hasNoTargets({ action, resource }: Question): boolean {
   if (action !== 'publish' && action !== 'command') return false;
   return resource.minions?.length === 0;
 }
 
-/** Then nothing says that the subject may do this to anybody. */
-const noTargetsObstacle = 'the target means none of the minions that rules name';
+/** Explanation for a question without targets, which no rule can allow. */
+const noTargetsObstacle = 'the target matches none of the minions that rules name';
 
 function noTargetsReason(
   requests: readonly Request[],
@@ -185,9 +192,9 @@ function noTargetsReason(
   return isByGrains ? `${noTargetsObstacle}; ${grainsGiveNoRight}` : noTargetsObstacle;
 }
 
-const rateObstacle = 'its rate is used up';
+const rateObstacle = 'its rate limit is exhausted';
 
-/** What keeps a rule about this subject from applying; `undefined`: nothing. */
+/** Returns the reason why a rule about this subject does not apply, or `undefined`. */
 function obstacleTo(it: CompiledRule, request: Request, now: number): string | undefined {
   return obstacleBesideMinions(it, request, now) ?? obstacleOfMinions(it, request);
 }
@@ -198,7 +205,7 @@ function obstacleOfMinions(
 ): string | undefined {
   if (among === undefined) return undefined;
   if (rule.effect === 'deny') return minions?.some(among.mayMean) ? undefined : among.obstacle;
-  // A function of the mine may be asked for where some owner's may be read.
+  // A mine function may be requested if some owner's value may be read.
   if (minions === undefined) return action === 'mine' ? undefined : among.obstacle;
   return minions.every(among.isEntitled) ? undefined : among.obstacle;
 }
@@ -210,19 +217,19 @@ function obstacleBesideMinions(
 ): string | undefined {
   if (!it.resource.meansText(request.text, request.subject)) return otherTextObstacle;
   if (now >= it.expiresAt) return 'it has expired';
-  if (!it.subject.holds(request.subject)) return 'the minion is not one that it means';
+  if (!it.subject.holds(request.subject)) return 'it does not apply to this minion';
   const obstacle = it.resource.obstacle(request);
   if (obstacle !== undefined) return obstacle;
   const isLeft = it.meter?.has(rateLimitKey(request.subject), now) ?? true;
   return isLeft ? undefined : rateObstacle;
 }
 
-/** Everything that keeps a rule from applying; whom it is about comes first. */
+/** Returns all reasons why a rule does not apply, starting with its subject. */
 export function obstaclesTo(it: CompiledRule, request: Request, now: number): string[] {
   const { subject, text } = request;
   const isAbout = it.subject.covers(subject) && it.subject.holds(subject);
   return [
-    isAbout ? undefined : 'it is about others',
+    isAbout ? undefined : 'it applies to other subjects',
     it.resource.meansText(text, subject) ? undefined : otherTextObstacle,
     now >= it.expiresAt ? 'it has expired' : undefined,
     it.resource.obstacle(request),
@@ -231,7 +238,7 @@ export function obstaclesTo(it: CompiledRule, request: Request, now: number): st
   ].filter((obstacle) => obstacle !== undefined);
 }
 
-/** What a question is about: tag, functions, path or operation. */
+/** Returns the tag, functions, path or operation of a question. */
 export function questionText(question: Exclude<Question, { action: 'return' }>): string {
   if (question.action === 'signal') return question.resource.tag;
   return requestsOf(question)
@@ -239,7 +246,7 @@ export function questionText(question: Exclude<Question, { action: 'return' }>):
     .join(',');
 }
 
-/** What is asked, one by one. */
+/** Returns the individual requests of a question. */
 export function requestsOf(question: Exclude<Question, { action: 'return' }>): Request[] {
   const { subject, action } = question;
   switch (action) {
@@ -286,7 +293,7 @@ function firstOf(
   return found;
 }
 
-/** Bounds that nothing of the operator's moves. */
+/** Returns the decision of the limits that no policy can change, or `undefined`. */
 export function applyBuiltInLimits(question: Question): Decision | undefined {
   switch (question.action) {
     case 'signal':
@@ -302,14 +309,17 @@ export function applyBuiltInLimits(question: Question): Decision | undefined {
   }
 }
 
-/** Names of the bounds that deny, whatever the rules say. */
+/** Names of the built-in limits, which deny whatever the rules say. */
 export const builtInDenyNames: ReadonlySet<string> = new Set(
   [signalGuards, signalLimits, publishGuards, mineGuards].flatMap((rules) =>
     rules.map(({ name }) => name),
   ),
 );
 
-/** What a minion may without a rule, and what no rule that allows reaches. */
+/**
+ * Returns the decision of the minion's built-in permissions, or of the limits that rules cannot
+ * lift.
+ */
 function applySignalRules(question: Question, hasAllowing: boolean): Decision | undefined {
   if (question.action !== 'signal') return undefined;
   const own = firstThatApplies(lifecycleSignals, question);
@@ -334,9 +344,9 @@ function toDecision({ rule, reason }: CompiledRule): Decision {
     : { effect, rule: name, reason, origin };
 }
 
-/** @param obstacle why a rule that is about it does not apply */
+/** @param obstacle reason why a rule about this question does not apply */
 function denied(question: Question, obstacle?: string): Decision {
-  const reason = `no rule lets ${nameOf(question.subject)} ${describe(question)}`;
+  const reason = `no rule allows ${nameOf(question.subject)} to ${describe(question)}`;
   return {
     effect: 'deny',
     rule: 'default-deny',
@@ -372,7 +382,7 @@ function describe(question: Question): string {
     case 'file-send':
       return 'send files';
     case 'pillar':
-      return `have pillar of the environment "${question.resource.environment}"`;
+      return `read the pillar of the environment "${question.resource.environment}"`;
     case 'key':
       return `${question.resource.operation} keys`;
     case 'subscribe':

@@ -4,11 +4,14 @@ import { type ErrorEntry, SaltbridgeError, type ValuePath } from '#runtime';
 export class PolicyError extends SaltbridgeError<PolicyErrorCode> {
   /** Name of the rule. */
   readonly rule: string;
-  /** Where in it, for instance `resource.tag`; '' for the whole. */
+  /** Path of the field, for example `resource.tag`. Empty for the whole rule. */
   readonly field: string;
-  /** What is wrong, without rule and field. */
+  /** Description of the mistake, without rule and field. */
   readonly problem: string;
-  /** @internal The names that `field` is made of. */
+  /**
+   * Keys that `field` consists of.
+   * @internal
+   */
   declare readonly path: ValuePath;
 
   constructor(
@@ -27,26 +30,26 @@ export class PolicyError extends SaltbridgeError<PolicyErrorCode> {
     this.field = where.field;
     this.problem = problem;
     const path = where.path ?? where.field.split('.').filter((it) => it !== '');
-    // A log has it in `field`.
+    // The path is not enumerable, because logs already contain `field`.
     Object.defineProperty(this, 'path', { value: path, enumerable: false });
   }
 }
 
-/** The catalogue of {@link PolicyErrorCode}. */
+/** Meaning and remedy of every {@link PolicyErrorCode}. */
 export const policyErrors = {
   ERR_POLICY_FORM: {
-    meaning: 'A rule has a field that rules do not have, lacks one, or has one of another type.',
+    meaning: 'A rule has an unknown field, lacks a required one, or has a field of the wrong type.',
     action: 'Correct the field that the message names.',
   },
   ERR_POLICY_PATTERN: {
-    meaning: 'A pattern, target, schema, rate or date in a rule cannot be read, or is too wide.',
-    action: 'Write what the message says was expected.',
+    meaning: 'A pattern, target, schema, rate or date in a rule is invalid or too broad.',
+    action: 'Correct the field as the message describes.',
   },
   ERR_POLICY_UNTRUSTED: {
-    meaning: 'A rule would give a right by grains alone, which a minion can claim as it likes.',
-    action: 'Name minion, pillar or nodegroup beside the grain.',
+    meaning: 'A rule would grant a right by grains alone, although a minion can claim any grain.',
+    action: 'Name minion, pillar or nodegroup in addition to the grain.',
   },
 } satisfies Readonly<Record<string, ErrorEntry>>;
 
-/** Why a policy was refused; what each means is in {@link policyErrors}. */
+/** Reason for which a policy was rejected. {@link policyErrors} explains each code. */
 export type PolicyErrorCode = keyof typeof policyErrors;

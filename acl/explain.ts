@@ -1,11 +1,14 @@
-/** Explanations: the rule that decided, and those that nearly permitted it. */
+/**
+ * Explains decisions: names the deciding rule and the rules that would nearly have allowed the
+ * question.
+ */
 
 import type { CompiledRule, Request } from './compile-rule.ts';
 import { evaluateQuestion, obstaclesTo, requestsOf } from './decide.ts';
 import type { Policy } from './policy.ts';
 import type { Decision, Question, RuleOrigin } from './types.ts';
 
-/** A rule that would permit what was asked, but for what is in the way. */
+/** A rule that would allow the question without the listed obstacles. */
 export interface NearRule {
   readonly rule: string;
   readonly origin?: RuleOrigin;
@@ -14,13 +17,13 @@ export interface NearRule {
 
 export interface Explanation {
   readonly decision: Decision;
-  /** Where it was denied and no rule denies it: those that lack least, at most three. */
+  /** If no rule matched: the rules with the fewest obstacles, at most three. */
   readonly nearest: readonly NearRule[];
 }
 
 const maxNearest = 3;
 
-/** Says what {@link decide} would decide, and why. Nothing is used up by it. */
+/** Returns the decision that {@link decide} would make and its reasons. It consumes no rate. */
 export function explain(question: Question, policy: Policy): Explanation {
   const { decision } = evaluateQuestion(question, policy);
   if (decision.rule !== 'default-deny' || question.action === 'return') {

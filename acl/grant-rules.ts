@@ -4,7 +4,10 @@ import { allow, type CallPattern, type PolicyRule, type TextPattern } from './ru
 import type { FunctionGrant, Grant, GrantPattern } from './salt-grants.ts';
 import type { RuleOrigin } from './types.ts';
 
-/** Rules of one option. Each keeps the option's name, and its expressions as they were written. */
+/**
+ * Returns the rules of one option. Each rule has the option's name, and its expressions are
+ * unchanged.
+ */
 export function grantRules(
   option: string,
   action: 'publish' | 'runner' | 'mine',
@@ -16,7 +19,7 @@ export function grantRules(
     const subject = { minion: toText(minion) };
     return functions.flatMap((entry): PolicyRule[] => {
       if (action === 'mine') {
-        // Nothing has arguments there, so a condition on them is never met.
+        // Mine functions have no arguments, so a condition on arguments is never met.
         if (entry.conditions.some((it) => it.args.length + it.kwargs.size > 0)) return [];
         const resource = { fun: toFunction(entry.fun) };
         return [allow(option, { subject, action, resource, ...place })];
@@ -32,7 +35,7 @@ export function grantRules(
   });
 }
 
-/** A function with its conditions. */
+/** Returns the function with its conditions as a call pattern. */
 export function toCallPattern({ fun, conditions }: FunctionGrant): CallPattern {
   if (conditions.length === 0) return { fun: toFunction(fun) };
   return {
@@ -48,12 +51,18 @@ function toCondition(pattern: GrantPattern | null): TextPattern | null {
   return pattern === null ? null : toText(pattern);
 }
 
-/** A plain word means itself: it is looked up, and not tried. */
+/**
+ * Returns the pattern as a text pattern. A plain word becomes a literal, which an index lookup
+ * finds without evaluating it.
+ */
 function toText({ source }: GrantPattern): TextPattern {
   return /^\w+$/.test(source) ? source : { regex: source };
 }
 
-/** So does the name of a function: its dot may be any character, but no other name has one there. */
+/**
+ * Returns the name of a function as a pattern. Its dot could match any character, but only one
+ * function name matches, so it becomes a literal.
+ */
 function toFunction(pattern: GrantPattern): TextPattern {
   return /^\w+\.\w+$/.test(pattern.source) ? pattern.source : toText(pattern);
 }

@@ -1,19 +1,22 @@
-/** Entries of `external_auth` that apply to a user [salt/utils/minions.py fill_auth_list]. */
+/**
+ * Selects the entries of `external_auth` that apply to a user [salt/utils/minions.py
+ * fill_auth_list].
+ */
 
 import type { PolicySyntax } from './policy-syntax.ts';
 import { compileTexts } from './rule-patterns.ts';
 import { accountPatterns, listOf } from './salt-rights.ts';
 import type { UserSubject } from './types.ts';
 
-/** `external_auth`, and `permissive_acl`. */
+/** Options `external_auth` and `permissive_acl`. */
 export interface GrantedRights {
   readonly externalAuth: Readonly<Record<string, unknown>>;
   readonly permissiveAcl: boolean;
 }
 
 /**
- * The entries that the rules of {@link readUserRights} come from, for one user: no doubles, texts
- * first and sorted, then maps.
+ * Returns the entries for one user that {@link readUserRights} turns into rules. The list has no
+ * duplicates; texts come first and sorted, then maps.
  */
 export function rightsOfUser(
   { externalAuth, permissiveAcl }: GrantedRights,

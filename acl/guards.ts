@@ -16,6 +16,8 @@ export const mineGuards: readonly BuiltInRule<'mine'>[] = [
     name: 'allow_tgt',
     effect: 'deny',
     judge: ({ resource }) =>
-      resource.isAllowedByOwner?.() === false ? 'its owner keeps it for others' : undefined,
+      resource.isAllowedByOwner?.() === false
+        ? 'its owner does not share it with this minion'
+        : undefined,
   },
 ];

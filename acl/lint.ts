@@ -1,4 +1,4 @@
-/** What in a policy does nothing, or not what it seems to. */
+/** Finds rules of a policy that have no effect or an unexpected one. */
 
 import { type CompiledRule, showsPillar, textsOf } from './compile-rule.ts';
 import type { Policy } from './policy.ts';
@@ -7,28 +7,28 @@ import type { PolicyRule } from './rule.ts';
 import { mayOverlap } from './rule-overlap.ts';
 import type { RuleOrigin } from './types.ts';
 
-/** Something to look at. */
+/** A finding of {@link lintPolicy}. */
 export interface LintFinding {
   readonly kind:
     | 'expired'
-    /** No accepted minion is one that it means. */
+    /** No accepted minion matches the rule. */
     | 'matches-no-minion'
-    /** A rule that denies may take part of it away. */
+    /** A rule that denies may take away part of the rule. */
     | 'overlapping'
-    /** Another rule says the same, or more. */
+    /** Another rule allows or denies the same, or more. */
     | 'redundant'
-    /** It can never permit anything. */
+    /** The rule can never allow anything. */
     | 'unreachable';
   readonly rule: string;
   readonly origin?: RuleOrigin;
-  /** One sentence for a person. */
+  /** Explanation in one sentence. */
   readonly reason: string;
 }
 
 /**
- * Looks at every rule beside all others. It finds what is certain: a rule that only several others
- * together make needless is not named.
- * @param minionIds those that are accepted; `undefined`: not known
+ * Compares every rule with all others. It reports certain findings only: a rule that is redundant
+ * because of several others together is not reported.
+ * @param minionIds ids of the accepted minions, or `undefined` if they are not known
  */
 export function lintPolicy(
   { rules, now }: Policy,
@@ -39,7 +39,7 @@ export function lintPolicy(
     const reason = (kind: LintFinding['kind'], text: string | undefined): LintFinding[] =>
       text === undefined ? [] : [toFinding(compiled.rule, kind, text)];
     return [
-      ...reason('expired', time >= compiled.expiresAt ? 'its time is over' : undefined),
+      ...reason('expired', time >= compiled.expiresAt ? 'it has expired' : undefined),
       ...reason('matches-no-minion', unmatchedMinions(compiled, minionIds)),
       ...reason('unreachable', unreachableTag(compiled.rule)),
       ...rules.flatMap((other) => lintPair(compiled, other)),
@@ -61,7 +61,7 @@ function unmatchedMinions(
 ): string | undefined {
   if (subject.kind !== 'minion' || subject.isEveryone || minionIds === undefined) return undefined;
   const isMet = minionIds.some((id) => subject.covers({ kind: 'minion', id }));
-  return isMet ? undefined : 'no accepted minion has such an id';
+  return isMet ? undefined : 'no accepted minion has a matching id';
 }
 
 function unreachableTag(rule: PolicyRule): string | undefined {
@@ -69,7 +69,7 @@ function unreachableTag(rule: PolicyRule): string | undefined {
   const begin = rule.resource.tag.replace(/(?:[*?[]|\$\{).*$/s, '');
   const isWhole = begin === rule.resource.tag;
   const isMasters = (isWhole || begin.endsWith('/')) && isReservedTag(begin.replace(/\/$/, ''));
-  return isMasters ? 'no rule reaches tags that the master itself fires' : undefined;
+  return isMasters ? 'rules cannot allow tags that are reserved for the master' : undefined;
 }
 
 function lintPair(compiled: CompiledRule, other: CompiledRule): LintFinding[] {
@@ -78,7 +78,7 @@ function lintPair(compiled: CompiledRule, other: CompiledRule): LintFinding[] {
   if (compiled === other) return [];
   if (!covers(other, compiled)) {
     const isCut = rule.effect === 'allow' && other.rule.effect === 'deny';
-    const reason = `${name} denies part of it, or may`;
+    const reason = `${name} denies part of it, or may do so`;
     return isCut && mayOverlap(rule, other.rule) ? [toFinding(rule, 'overlapping', reason)] : [];
   }
   if (rule.effect !== other.rule.effect) {
@@ -86,13 +86,15 @@ function lintPair(compiled: CompiledRule, other: CompiledRule): LintFinding[] {
       ? [toFinding(rule, 'unreachable', `${name} denies all of it`)]
       : [];
   }
-  // Of two that say the same, the second one is named.
+  // Of two equivalent rules, the later one is reported.
   const isSame = covers(compiled, other);
   if (isSame && compiled.order < other.order) return [];
-  return [toFinding(rule, 'redundant', `${name} says ${isSame ? 'the same' : 'as much'}`)];
+  return [
+    toFinding(rule, 'redundant', `${name} ${isSame ? 'is equivalent' : 'already covers it'}`),
+  ];
 }
 
-/** Whether one rule holds wherever another does. */
+/** Whether one rule applies wherever another does. */
 function covers(wide: CompiledRule, narrow: CompiledRule): boolean {
   const [a, b] = [wide.rule, narrow.rule];
   if (a.action !== b.action || wide.subject.kind !== narrow.subject.kind) return false;

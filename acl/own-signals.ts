@@ -1,6 +1,6 @@
 /**
- * What an unmodified minion says of itself without being asked, under its own id. It works
- * without any policy; everything else that a minion may emit needs a rule of the operator's.
+ * Signals that an unmodified minion emits about itself under its own id. They are allowed without a
+ * policy. All other signals need a rule of the operator.
  */
 
 import type { BuiltInRule, Decision, Subject } from './types.ts';
@@ -16,19 +16,19 @@ function isMalformed(tag: string): boolean {
   return tag === '' || tag.length > maxTagLength || forbiddenCharacters.test(tag);
 }
 
-/** Asked before anything else. */
+/** Limits that are checked before everything else. */
 export const signalGuards: readonly BuiltInRule<'signal'>[] = [
   {
     name: 'well-formed-tag',
     effect: 'deny',
     judge: ({ resource }) =>
       isMalformed(resource.tag)
-        ? `a tag has 1 to ${maxTagLength} characters and no control characters`
+        ? `a tag must have 1 to ${maxTagLength} characters and no control characters`
         : undefined,
   },
 ];
 
-/** What minions may without a rule of the operator's. */
+/** Signals that minions may emit without a rule of the operator. */
 export const lifecycleSignals: readonly BuiltInRule<'signal'>[] = [
   {
     name: 'own-lifecycle',
@@ -36,7 +36,7 @@ export const lifecycleSignals: readonly BuiltInRule<'signal'>[] = [
     judge: ({ subject, resource }) =>
       subject.kind === 'minion' &&
       (plainTags.has(resource.tag) || resource.tag === `salt/minion/${subject.id}/start`)
-        ? 'a minion may say that it started, lives, or failed'
+        ? 'a minion may report that it started, is alive, or failed'
         : undefined,
   },
   {
@@ -56,22 +56,22 @@ export const lifecycleSignals: readonly BuiltInRule<'signal'>[] = [
     progressTag,
     'a minion may report the progress of a job that was published to it',
   ),
-  // `start_event` of 3008 and later.
+  // Salt 3008 and later send it with `start_event`.
   ownJobSignal(
     'own-job-start',
     jobStartTag,
-    'a minion may report that it begins a job that was published to it',
+    'a minion may report the start of a job that was published to it',
   ),
 ];
 
 const lifecycleRuleNames: ReadonlySet<string> = new Set(lifecycleSignals.map(({ name }) => name));
 
-/** Whether a minion may do so without a rule of the operator's. */
+/** Whether the decision allows a lifecycle signal without a rule of the operator. */
 export function isLifecycleDecision({ rule, origin }: Decision): boolean {
   return origin === undefined && lifecycleRuleNames.has(rule);
 }
 
-/** @param form - of tags; its groups are the jid and the id of the minion */
+/** @param form - pattern of the tags; its groups are the jid and the id of the minion */
 function ownJobSignal(name: string, form: RegExp, reason: string): BuiltInRule<'signal'> {
   return {
     name,

@@ -1,4 +1,4 @@
-/** Parses rules. Their form is checked here, their patterns later. */
+/** Parses rules. This module checks their form; patterns are checked when a rule is compiled. */
 
 import Type, { type TSchema } from 'typebox';
 import {
@@ -93,27 +93,30 @@ function ruleSchema(resource: TSchema): TSchema {
 }
 
 /**
- * Reads one rule. Without `effect` it permits.
- * @param name its key in the file
+ * Parses one rule. The default of `effect` is `allow`.
+ * @param name key of the rule in the file
  * @param value plain data: objects, lists, texts, numbers
  * @throws PolicyError ERR_POLICY_FORM
  */
 export function parseRule(name: string, value: unknown, origin?: RuleOrigin): PolicyRule {
   if (checks.get(actionOf(value))?.Check(value) !== true) {
     const [first] = ruleFormProblems(name, value);
-    throw first ?? new PolicyError('ERR_POLICY_FORM', { rule: name, field: '' }, 'it is no rule');
+    throw (
+      first ??
+      new PolicyError('ERR_POLICY_FORM', { rule: name, field: '' }, 'it is not a valid rule')
+    );
   }
-  // The check has looked at every field of it, by its action.
+  // The schema of its action has checked every field.
   const rule = { effect: 'allow', ...(value as object), name } as PolicyRule;
   return origin === undefined ? rule : { ...rule, origin };
 }
 
-/** Every mistake in the form of a rule. */
+/** Returns every mistake in the form of a rule. */
 export function ruleFormProblems(name: string, value: unknown): readonly PolicyError[] {
   const refuse = (path: ValuePath, problem: string): PolicyError =>
     new PolicyError('ERR_POLICY_FORM', { rule: name, field: path.join('.'), path }, problem);
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    return [refuse([], 'expected a map with subject, action and resource')];
+    return [refuse([], 'must be a map with subject, action and resource')];
   }
   const schema = schemas.get(actionOf(value));
   const found = schemaMistakes(schema ?? ruleSchema(Type.Unknown()), value);

@@ -1,40 +1,50 @@
-/** Syntax that the caller supplies, because this room imports nothing of ours. */
+/** Syntax that the caller supplies, because this room imports no other room. */
 
-/** Whether a text is one of those that a pattern means. */
+/** Whether a pattern matches a text. */
 export type TextTest = (text: string) => boolean;
 
-/** Whether a target means a minion. */
+/** Tests whether a target matches a minion, with three degrees of certainty. */
 export interface MinionTest {
-  /** For certain, and not by its own word alone: for rules that permit. */
+  /**
+   * Whether it certainly matches, by more than the minion's own claims. Used by rules that allow.
+   */
   readonly isEntitled: (id: string) => boolean;
-  /** For certain, be it by its own word alone: for what makes a rule that permits narrower. */
+  /**
+   * Whether it certainly matches, possibly by the minion's own claims alone. Used to narrow a rule
+   * that allows.
+   */
   readonly claims: (id: string) => boolean;
-  /** Or perhaps: for rules that forbid. */
+  /** Whether it may match. Used by rules that deny. */
   readonly mayMean: (id: string) => boolean;
-  /** Whether part of the target goes by grains alone and therefore permits nothing. Default false. */
+  /**
+   * Whether part of the target selects by grains alone and therefore grants nothing. Default:
+   * `false`.
+   */
   readonly restsOnGrains?: boolean;
 }
 
-/** Explanation of a right that is limited to a target by grains. */
+/** Explanation for a right that is limited to a target by grains. */
 export const grainsGiveNoRight =
-  'grains permit nothing by themselves, because a minion can claim any; ' +
+  'grains alone grant nothing, because a minion can claim any grain; ' +
   'name minions by id, nodegroup or pillar, or add such a condition with "and"';
 
-/** How patterns are read. Each throws a SyntaxError with the reason. */
+/** Compilers of patterns. Each throws a SyntaxError with the reason. */
 export interface PolicySyntax {
   readonly glob: (pattern: string) => TextTest;
-  /** Of whole texts, by an engine that cannot explode. */
+  /** Compiles a regular expression for whole texts, with a linear-time engine. */
   readonly regex: (pattern: string) => TextTest;
-  /** Of any part of a text, by an engine that cannot explode. */
+  /** Compiles a regular expression for any part of a text, with a linear-time engine. */
   readonly search: (pattern: string) => TextTest;
   /** @param tgtType Salt's name of the target type */
   readonly target: (tgt: string, tgtType: string) => MinionTest;
 }
 
-/** What decisions look at besides the question. */
+/** Data that decisions use besides the question. */
 export interface PolicyEnvironment extends PolicySyntax {
-  /** A text or number in the pillar of a minion, by its path (`a:b`); else `undefined`. */
+  /**
+   * Returns the text or number at a path (`a:b`) in the pillar of a minion, otherwise `undefined`.
+   */
   readonly pillarOf: (id: string, path: string) => string | undefined;
-  /** Milliseconds since 1970. */
+  /** Returns the current time in milliseconds since 1970. */
   readonly now: () => number;
 }

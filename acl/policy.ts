@@ -3,17 +3,17 @@ import type { PolicyEnvironment } from './policy-syntax.ts';
 import type { PolicyRule } from './rule.ts';
 import { RulesBySubject } from './rules-by-subject.ts';
 
-/** Rules in force, ready to be asked by {@link decide}. */
+/** Compiled rules, for use with {@link decide}. */
 export interface Policy {
   readonly rules: readonly CompiledRule[];
   readonly ofSubjects: RulesBySubject;
-  /** Milliseconds since 1970. */
+  /** Returns the current time in milliseconds since 1970. */
   readonly now: () => number;
 }
 
 /**
- * Compiles rules, all or nothing. What was metered by the rates of another policy is not known
- * to this one.
+ * Compiles all rules, or throws if one is invalid. The rate limits start anew and ignore requests
+ * under an earlier policy.
  * @throws PolicyError
  */
 export function createPolicy(rules: readonly PolicyRule[], world: PolicyEnvironment): Policy {
@@ -21,7 +21,7 @@ export function createPolicy(rules: readonly PolicyRule[], world: PolicyEnvironm
   return { rules: compiled, ofSubjects: new RulesBySubject(compiled), now: world.now };
 }
 
-/** Nothing beyond what a minion may without any rule. */
+/** Policy without rules. It allows only what minions may do without a rule. */
 export const emptyPolicy: Policy = {
   rules: [],
   ofSubjects: new RulesBySubject([]),

@@ -1,6 +1,6 @@
 /**
- * Reach: the minions over which a target of a subject is evaluated. What the target says of any
- * other minion does not affect the answer, so nobody can probe for it.
+ * Reach of a subject: the minions on which its targets are evaluated. Other minions do not affect
+ * the result, so that a subject cannot probe for them.
  */
 
 import type { CompiledRule, Request } from './compile-rule.ts';
@@ -8,10 +8,12 @@ import { applyBuiltInLimits, rulesOn } from './decide.ts';
 import type { Policy } from './policy.ts';
 import type { Call, Subject } from './types.ts';
 
-/** A function whose arguments may not be known yet; then conditions on them count as met. */
+/**
+ * A function whose arguments may not be known yet. Conditions on unknown arguments count as met.
+ */
 export type IntendedCall = Call | Pick<Call, 'fun'>;
 
-/** A question to {@link reachOf}. Of several functions, all must be permitted. */
+/** A question to {@link reachOf}. All of several functions must be allowed. */
 export type ReachQuestion =
   | {
       readonly subject: Subject;
@@ -20,24 +22,24 @@ export type ReachQuestion =
     }
   | { readonly subject: Subject; readonly action: 'mine'; readonly fun: string };
 
-/** The minions that rules name. */
+/** Minions on which a subject may act. */
 export interface Reach {
-  /** Whether no rule permits it to anybody. */
+  /** Whether no rule allows the action on any minion. */
   readonly isEmpty: boolean;
-  /** Whether it is permitted on this minion. */
+  /** Whether the action is allowed on this minion. */
   readonly includes: (id: string) => boolean;
-  /** Whether a rule forbids it on this minion, or may. */
+  /** Whether a rule denies the action on this minion, or may do so. */
   readonly denies: (id: string) => boolean;
-  /** Whether a target may ask for the pillar of this minion, which is included. */
+  /** Whether a target may query the pillar of this minion, which must be included. */
   readonly showsPillar: (id: string) => boolean;
   /**
-   * Whether it includes every minion that this compound target can match. Only the texts of the
-   * rules are compared, so that the answer says nothing of other minions.
+   * Whether it includes every minion that this compound target can match. It compares only the
+   * texts of the rules, so that the result reveals nothing about other minions.
    */
   readonly covers: (target: string) => boolean;
 }
 
-/** Says whom a subject may do something to. Nothing is used up by it. */
+/** Returns the minions on which a subject may perform an action. It consumes no rate. */
 export function reachOf(question: ReachQuestion, policy: Policy): Reach {
   const { subject, action } = question;
   const { deny, allow } = policy.ofSubjects.of(subject, action);

@@ -1,6 +1,8 @@
 import type { BuiltInRule } from './types.ts';
 
-/** Where a master fires events of its own [salt.utils.event tagify, and its older tags]. */
+/**
+ * Prefixes of the tags that a master fires itself [salt.utils.event tagify, and its older tags].
+ */
 const reservedPrefixes: readonly string[] = [
   'salt/auth',
   'salt/batch',
@@ -24,34 +26,34 @@ const reservedPrefixes: readonly string[] = [
   'resource/refresh',
 ];
 
-/** One look at a tag, because every signal that needs a rule is asked about it. */
+/** A single regular expression, because every signal that needs a rule is checked with it. */
 const reservedBeginning = new RegExp(`^(?:${reservedPrefixes.join('|')})(?:/|$)`);
 const reservedTags: ReadonlySet<string> = new Set(['auth', 'key', 'new_job', 'salt_error']);
 const jidTag = /^\d{20}(_|$)/;
 const stateResult = /^salt\/state_result\/([^/]+)\//;
 
-/** Whether only the master fires this tag, so that no grant can be about it. */
+/** Whether only the master may fire this tag, so that no rule can allow it. */
 export function isReservedTag(tag: string): boolean {
   return reservedBeginning.test(tag) || reservedTags.has(tag) || jidTag.test(tag);
 }
 
-/** Asked before the operator's rules that permit. */
+/** Limits that are checked before the operator's rules that allow. */
 export const signalLimits: readonly BuiltInRule<'signal'>[] = [
   {
     name: 'masters-own-tags',
     effect: 'deny',
     judge: ({ resource }) =>
-      isReservedTag(resource.tag) ? 'the tag is one that only the master fires' : undefined,
+      isReservedTag(resource.tag) ? 'the tag is reserved for the master' : undefined,
   },
   {
-    /** `fire_event` of a state puts the id into the tag. [salt.state State.event] */
+    /** `fire_event` of a state puts the id into the tag [salt.state State.event]. */
     name: 'own-state-results',
     effect: 'deny',
     judge: ({ subject, resource }) => {
       const id = stateResult.exec(resource.tag)?.[1];
       return id === undefined || (subject.kind === 'minion' && id === subject.id)
         ? undefined
-        : 'a minion may report results of its own states alone';
+        : 'a minion may only report results of its own states';
     },
   },
 ];

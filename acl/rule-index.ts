@@ -1,27 +1,28 @@
-/** Index from a text to the few rules that may match it. */
+/** Finds the few rules that may match a text. */
 
 import type { CompiledRule } from './compile-rule.ts';
 
 /**
- * Characters of a text by which a pattern is found, at most: enough to tell thousands of patterns
- * apart, and few enough that most have as many between two wildcards.
+ * Maximum number of characters by which a pattern is indexed. It is large enough to distinguish
+ * thousands of patterns, and small enough that most patterns have as many characters between two
+ * wildcards.
  */
 const gramLength = 4;
 
 const none: readonly CompiledRule[] = [];
 
 /**
- * Rules of one action and one effect, by the texts that they mean: literal ones by the whole text,
- * patterns by a few characters that must be in it, those that fewest others are found by. What is
- * found is only a candidate.
+ * Rules of one action and one effect, indexed by the texts that they match. Literals are indexed by
+ * the whole text. Patterns are indexed by a few required characters, chosen so that few other
+ * patterns share them. A lookup returns candidates only.
  */
 export class RuleIndex {
   readonly #literal = new Map<string, CompiledRule[]>();
-  /** By length, then by what {@link gramAt} makes of the characters. */
+  /** Rules by the length and hash ({@link gramAt}) of their characters. */
   readonly #grams = new Map<number, Map<number, CompiledRule[]>>();
   readonly #rest: CompiledRule[] = [];
 
-  /** Keeps the order in which rules are added. */
+  /** Adds a rule. Rules must be added in policy order. */
   add(rule: CompiledRule): void {
     for (const key of rule.resource.keys) {
       if (key.kind === 'any') addTo(this.#rest, rule);
@@ -35,8 +36,8 @@ export class RuleIndex {
   }
 
   /**
-   * The first rule that applies, or `undefined`.
-   * @param best one that was found elsewhere, and that only an earlier one replaces
+   * Returns the first rule that applies, or `undefined`.
+   * @param best a rule found in another index; only an earlier rule replaces it
    */
   first(
     text: string,
@@ -53,7 +54,7 @@ export class RuleIndex {
     return earliest(this.#rest, applies, found);
   }
 
-  /** All rules that apply, in their order. */
+  /** Returns all rules that apply, in policy order. */
   all(text: string, applies: (rule: CompiledRule) => boolean): CompiledRule[] {
     const found = new Set<CompiledRule>();
     this.first(text, (rule) => {
@@ -88,7 +89,10 @@ function leastUsedGram(
   return best.gram;
 }
 
-/** Characters as one small integer, which a map finds faster than text; others may share it. */
+/**
+ * Returns a hash of some characters. A map finds small integers faster than texts; collisions are
+ * harmless.
+ */
 function gramAt(text: string, at: number, length: number): number {
   let gram = 0;
   for (let index = at; index < at + length; index += 1) {
@@ -109,12 +113,12 @@ function earliest(
   return best;
 }
 
-/** Two patterns of a rule may be found by the same. */
+/** Adds a rule once, although two of its patterns may have the same key. */
 function addTo(list: CompiledRule[], rule: CompiledRule): void {
   if (list.at(-1) !== rule) list.push(rule);
 }
 
-/** The value of a key, which is made if the map has none. */
+/** Returns the value of a key, and creates it if it is missing. */
 export function valueIn<K, V>(map: Map<K, V>, key: K, make: () => V): V {
   const known = map.get(key);
   if (known !== undefined) return known;

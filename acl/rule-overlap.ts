@@ -1,4 +1,4 @@
-/** Overlap of two rules. Certain only where they do not overlap. */
+/** Detects whether two rules overlap. Only a negative result is certain. */
 
 import { kindOfSubject, textsOf } from './compile-rule.ts';
 import type { PolicyRule, TextPattern, TextPatterns } from './rule.ts';
@@ -9,7 +9,7 @@ const selectors = [
   ...(['service', 'token'] as const),
 ];
 
-/** Whether there may be a subject and a resource that both rules mean. */
+/** Whether both rules may match the same subject and resource. */
 export function mayOverlap(left: PolicyRule, right: PolicyRule): boolean {
   return (
     left.action === right.action &&
@@ -31,10 +31,10 @@ function mayBothMatch(left: TextPattern, right: TextPattern): boolean {
   return typeof left !== 'string' || typeof right !== 'string' || globsOverlap(left, right);
 }
 
-/** Whether a text may match both globs; `${…}` and `[…]` in them count as anything. */
+/** Whether a text may match both globs. `${…}` and `[…]` count as matching anything. */
 export function globsOverlap(left: string, right: string): boolean {
   const [a, b] = [piecesOf(left), piecesOf(right)];
-  // Whether the rest of `a` from one piece on, and that of `b` from each on, meet.
+  // Row of the overlap table: whether the rest of `a` after a piece overlaps each rest of `b`.
   let below = b.map((_, at) => b.slice(at).every(isAnyText));
   below.push(true);
   for (const piece of a.toReversed()) {
@@ -68,7 +68,7 @@ function isAnyText(piece: string): boolean {
   return piece === '*';
 }
 
-/** Characters, `?` for any one of them, `*` for any text. */
+/** Returns the pieces of a glob: characters, `?` for any character, `*` for any text. */
 function piecesOf(glob: string): string[] {
   const pieces = glob.match(/\$\{[^}]*\}|\[[^\]]+\]|./gsu) ?? [];
   return pieces.map((piece) => {

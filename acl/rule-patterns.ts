@@ -3,17 +3,20 @@ import type { PolicySyntax, TextTest } from './policy-syntax.ts';
 import type { ArgumentPattern, TextPattern, TextPatterns } from './rule.ts';
 import type { Call } from './types.ts';
 
-/** Where a pattern stands. */
+/** Position of a pattern in a policy. */
 export interface RuleField {
   readonly rule: string;
   readonly field: string;
 }
 
-/** Texts whose answer is remembered for an expression: names of functions are few. */
+/** Maximum number of cached results per expression. There are few function names. */
 const maxRemembered = 512;
 const maxRememberedLength = 256;
 
-/** @throws PolicyError ERR_POLICY_PATTERN */
+/**
+ * Compiles patterns.
+ * @throws PolicyError ERR_POLICY_PATTERN
+ */
 export function compileTexts(
   patterns: TextPatterns,
   syntax: Pick<PolicySyntax, 'glob' | 'regex'>,
@@ -26,7 +29,10 @@ export function compileTexts(
   return more.length === 0 ? first : (text) => first(text) || more.some((matches) => matches(text));
 }
 
-/** @throws PolicyError ERR_POLICY_PATTERN */
+/**
+ * Compiles one pattern.
+ * @throws PolicyError ERR_POLICY_PATTERN
+ */
 function compileText(
   pattern: TextPattern,
   syntax: Pick<PolicySyntax, 'glob' | 'regex'>,
@@ -40,7 +46,8 @@ function compileText(
 }
 
 /**
- * A glob that first looks at the ends of a text: of a thousand that are tried, most are not it.
+ * Compiles a glob to a test that first compares both ends of the text, because most texts do not
+ * match.
  * @throws SyntaxError
  */
 export function compileGlob(pattern: string, { glob }: Pick<PolicySyntax, 'glob'>): TextTest {
@@ -51,7 +58,10 @@ export function compileGlob(pattern: string, { glob }: Pick<PolicySyntax, 'glob'
   return (text) => text.startsWith(begin) && text.endsWith(end) && matches(text);
 }
 
-/** @throws PolicyError ERR_POLICY_PATTERN */
+/**
+ * Compiles conditions on arguments.
+ * @throws PolicyError ERR_POLICY_PATTERN
+ */
 export function compileArguments(
   conditions: readonly ArgumentPattern[] | undefined,
   syntax: PolicySyntax,
@@ -78,7 +88,7 @@ function compileCondition(
     byName.every(([name, test]) => isMet(test, call.kwargs.get(name)));
 }
 
-/** What cannot be read is refused with its place. */
+/** Converts a SyntaxError to a PolicyError that names the rule and field. */
 export function orPatternError<T>(place: RuleField, read: () => T): T {
   try {
     return read();
@@ -89,10 +99,10 @@ export function orPatternError<T>(place: RuleField, read: () => T): T {
 }
 
 export function asList(patterns: TextPatterns): readonly TextPattern[] {
-  return Array.isArray(patterns) ? patterns : [patterns as TextPattern]; // isArray knows no readonly
+  return Array.isArray(patterns) ? patterns : [patterns as TextPattern]; // isArray does not narrow readonly arrays
 }
 
-/** Patterns as an operator wrote them, for one line of text. */
+/** Returns patterns on one line, as the operator wrote them. */
 export function describeTexts(patterns: TextPatterns): string {
   return asList(patterns)
     .map((pattern) => (typeof pattern === 'string' ? pattern : pattern.regex))
@@ -113,7 +123,7 @@ function memoizeTest(test: TextTest): TextTest {
   };
 }
 
-/** A glob that means this text alone; in a tag, placeholders in it mean nothing either. */
+/** Returns a glob that matches only this text. In a tag, placeholders are escaped as well. */
 export function literalGlob(text: string): string {
   return text.replace(/[*?[]|(?<=\$)\{/g, (character) => `[${character}]`);
 }

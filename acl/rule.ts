@@ -1,138 +1,151 @@
 /**
- * The policy language as data: what stands in files and what a program writes. A rule says of a
- * subject that it may, or may not, do an action with a resource. Order has no meaning: a rule that
- * denies wins over all that allow, and what no rule allows is denied.
+ * The policy language as data, for files and for programs. A rule allows or denies a subject an
+ * action on a resource. Order has no meaning: a rule that denies overrides all rules that allow.
+ * Anything that no rule allows is denied.
  */
 
 import type { Action, RuleOrigin } from './types.ts';
 
-/** A glob (`*`, `?`, `[a-c]`), or a regular expression with Python's meaning; of whole texts. */
+/**
+ * A glob (`*`, `?`, `[a-c]`), or a regular expression in Python's syntax. Both match whole texts.
+ */
 export type TextPattern = string | { readonly regex: string };
 
-/** One pattern, or several of which any one is enough. */
+/** One pattern, or a list of which any may match. */
 export type TextPatterns = TextPattern | readonly TextPattern[];
 
 /**
- * Who a rule is about; what is named must all hold. Either minions (`minion`, `grain`, `pillar`,
- * `nodegroup`, `target`), users (`user`, `group`, `eauth`), those who act for a project of Keystone's
- * (`project`, `role`, `domain`, and `user` beside them), a `service` or a `token`.
+ * Subject of a rule. All named conditions must hold. A rule has one of these kinds of subject:
+ * - minions: `minion`, `grain`, `pillar`, `nodegroup`, `target`
+ * - users: `user`, `group`, `eauth`
+ * - Keystone users who act for a project: `project`, `role`, `domain`, and optionally `user`
+ * - one `service`
+ * - one `token`
  */
 export interface SubjectPattern {
-  /** By id. */
+  /** Ids of minions. */
   readonly minion?: TextPatterns;
   /**
-   * `os:Debian`. It is the minion's own word: beside another selector it makes the rule narrower;
-   * alone it gives no right.
+   * Grain and value, for example `os:Debian`. Minions report grains themselves, so a grain only
+   * narrows a rule that has another selector. Alone it grants nothing.
    */
   readonly grain?: string;
-  /** `role:web` */
+  /** Pillar key and value, for example `role:web`. */
   readonly pillar?: string;
   readonly nodegroup?: string;
-  /** A compound target; conditions on grains in it take rights away and give none. */
+  /** Compound target. Conditions on grains in it narrow a rule, but grant nothing. */
   readonly target?: string;
   readonly user?: TextPatterns;
   readonly group?: TextPatterns;
-  /** Authenticated by this one of `external_auth`. */
+  /** Backend of `external_auth` that authenticated the user. */
   readonly eauth?: string;
-  /** Id or name of a project of Keystone's. */
+  /** Id or name of a Keystone project. */
   readonly project?: TextPatterns;
-  /** One of the roles there. */
+  /** Name of a role in the project. */
   readonly role?: TextPatterns;
   /**
-   * Id or name of the project's domain, and of the domain of a `user` beside it, because names are
-   * only one of their domain. Default: `Default`; of rules that deny: any.
+   * Id or name of the project's domain, and of the domain of `user`, because names are unique only
+   * within a domain. Default: `Default` in rules that allow, any domain in rules that deny.
    */
   readonly domain?: TextPatterns;
   readonly service?: TextPatterns;
   readonly token?: TextPatterns;
-  /** Ids or names, of projects where it is about those, that the rule is not about. */
+  /**
+   * Ids or names of subjects to which the rule does not apply. In rules about projects they are
+   * projects.
+   */
   readonly except?: TextPatterns;
 }
 
-/** What arguments must be like, as texts in Python's form; what is not named may be anything. */
+/**
+ * Conditions on arguments, which are compared as texts in Python's form. Arguments that are not
+ * named may have any value.
+ */
 export interface ArgumentPattern {
-  /** By place; `null`: there must be one. */
+  /** Patterns of positional arguments. `null` requires an argument with any value. */
   readonly args?: readonly (TextPattern | null)[];
-  /** By name; `null`: there must be one. */
+  /** Patterns of keyword arguments. `null` requires an argument with any value. */
   readonly kwargs?: Readonly<Record<string, TextPattern | null>>;
 }
 
-/** Which calls. */
+/** Calls that a rule applies to. */
 export interface CallPattern {
   readonly fun: TextPatterns;
-  /** Any one of them. Default: with any arguments. */
+  /** Conditions on the arguments, of which one must be met. Default: any arguments. */
   readonly arguments?: readonly ArgumentPattern[];
 }
 
-/** Which events. */
+/** Events that a rule applies to. */
 export interface SignalPattern {
-  /** A glob in which `${minion.id}` and `${pillar:path}` stand for the sender's own. */
+  /**
+   * Glob for the tag. `${minion.id}` and `${pillar:path}` are replaced with the sender's values.
+   */
   readonly tag: string;
-  /** JSON Schema of what is said with the event. Default: anything. */
+  /** JSON Schema for the data of the event. Default: any data. */
   readonly schema?: unknown;
-  /** Largest event, bytes. Default: `event_bytes`. */
+  /** Maximum size of the event, in bytes. Default: `event_bytes`. */
   readonly bytes?: number;
 }
 
-/** Which named commands, and for whom. */
+/** Named commands that a rule applies to, and their minions. */
 export interface CommandPattern extends CallPattern {
-  /** A compound target: only on minions that this means. */
+  /** Compound target that limits the rule to its minions. */
   readonly within?: string;
   /**
-   * `pillar`: targets may compare the pillar of these minions with a value, for equality. Default:
-   * targets go by ids and grains.
+   * `pillar` allows targets to compare the pillar of these minions with a value, for equality.
+   * Default: targets may use ids and grains only.
    */
   readonly facts?: 'pillar';
 }
 
-/** Which jobs. */
+/** Jobs that a rule applies to. */
 export interface PublishPattern extends CommandPattern {
-  /** The keyword `saltenv`; a job without one is meant too. */
+  /** Patterns for the keyword `saltenv`. Jobs without the keyword match as well. */
   readonly environment?: TextPatterns;
 }
 
-/** Which entries of mines. */
+/** Mine entries that a rule applies to. */
 export interface MinePattern {
   readonly fun: TextPatterns;
-  /** Ids of the minions whose mine it is. Default: any. */
+  /** Ids of the minions that own the mine. Default: any. */
   readonly owner?: TextPatterns;
   /** See {@link CommandPattern.facts}. */
   readonly facts?: 'pillar';
 }
 
-/** What a rule of each action is about. */
+/** Resource of a rule, by action. */
 export interface ResourcePatterns {
   readonly signal: SignalPattern;
   readonly publish: PublishPattern;
   readonly runner: CallPattern;
   readonly wheel: CallPattern;
-  /** A named command. */
+  /** Named commands. */
   readonly command: CommandPattern;
   readonly mine: MinePattern;
   readonly 'file-send': { readonly path: TextPatterns };
-  /** Which environments of pillar a minion may ask for by name. */
+  /** Pillar environments that a minion may request by name. */
   readonly pillar: { readonly environment: TextPatterns };
   readonly key: { readonly operation: TextPatterns };
   readonly subscribe: { readonly tag: TextPatterns };
 }
 
-/** What a rule can be about. Returns are decided by rules of the master's own alone. */
+/** Actions that a rule can apply to. Returns are decided by built-in rules only. */
 export type RuleAction = Exclude<Action, 'return'>;
 
-/** What all rules have. */
+/** Fields of every rule. */
 export interface RuleBase {
-  /** What the rule is called where a decision is explained. */
+  /** Name of the rule in explanations of decisions. */
   readonly name: string;
   readonly effect: 'allow' | 'deny';
   readonly subject: SubjectPattern;
-  /** How often each subject may do so by this rule: `10/minute`. Rules that deny have none. */
+  /** Rate limit for each subject, for example `10/minute`. Not allowed in rules that deny. */
   readonly rate?: string;
-  /** The rule ends at this time, ISO 8601. */
+  /** Time at which the rule expires, in ISO 8601. */
   readonly expires?: string;
   readonly origin?: RuleOrigin;
 }
 
-/** A rule. */
+/** A rule of any action. */
 export type PolicyRule = {
   readonly [A in RuleAction]: RuleBase & {
     readonly action: A;
@@ -145,7 +158,7 @@ type Specification<A extends RuleAction> = Omit<RuleBase, 'effect' | 'name'> & {
   readonly resource: ResourcePatterns[A];
 };
 
-/** A rule that permits, with the fields that its action has. */
+/** Creates a rule that allows an action. */
 export function allow<A extends RuleAction>(
   name: string,
   rule: Specification<A>,
@@ -153,7 +166,7 @@ export function allow<A extends RuleAction>(
   return { ...rule, name, effect: 'allow' };
 }
 
-/** A rule that forbids, whatever others permit. */
+/** Creates a rule that denies an action, even if other rules allow it. */
 export function deny<A extends RuleAction>(
   name: string,
   rule: Omit<Specification<A>, 'rate'>,

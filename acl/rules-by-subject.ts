@@ -1,11 +1,11 @@
-/** Rules of a policy by the name of their subject, cached. */
+/** Finds the rules of a policy by the name of their subject, with a cache. */
 
 import type { CompiledRule } from './compile-rule.ts';
 import type { RuleAction } from './rule.ts';
 import { RuleIndex, valueIn } from './rule-index.ts';
 import type { Subject } from './types.ts';
 
-/** Rules of a policy that may concern a subject. */
+/** Rules of a policy that may apply to a subject. */
 interface SubjectRules {
   readonly deny: readonly RuleIndex[];
   readonly allow: readonly RuleIndex[];
@@ -13,20 +13,20 @@ interface SubjectRules {
 }
 
 type Effect = 'allow' | 'deny';
-/** By kind of subject, action and effect. */
+/** Key of a group of rules: kind of subject, action and effect. */
 type Group = `${Subject['kind']} ${RuleAction} ${Effect}`;
 
-/** Subjects, and rules of their own, that are remembered; then all are forgotten. */
+/** Maximum numbers of cached subjects and of rules for them. At the limit, the cache is cleared. */
 const maxSubjects = 50_000;
 const maxOwnRules = 1_000_000;
 
-/** Sorts the rules of a policy by whom they are about. */
+/** Groups the rules of a policy by subject. */
 export class RulesBySubject {
   readonly #ofEveryone = new Map<Group, RuleIndex>();
   readonly #ofSome = new Map<Group, CompiledRule[]>();
-  /** By action, then by name. */
+  /** Cached rules, by action and then by name. */
   readonly #known = new Map<string, Map<string, SubjectRules>>();
-  /** By the places of its rules: minions of one kind have the same. */
+  /** Indexes by the positions of their rules, because minions of one kind have the same rules. */
   readonly #shared = new Map<string, RuleIndex>();
   #count = 0;
   #ownRules = 0;
@@ -43,7 +43,7 @@ export class RulesBySubject {
   of(subject: Subject, action: RuleAction): SubjectRules {
     const name = subject.kind === 'minion' ? subject.id : subjectName(subject);
     const known = this.#known.get(action)?.get(name);
-    // A minion's id may look like the name of another kind of subject.
+    // A minion's id may equal the key of a subject of another kind.
     if (known?.kind === subject.kind) return known;
     const found = {
       kind: subject.kind,
@@ -86,7 +86,7 @@ export class RulesBySubject {
   }
 }
 
-/** A name that no other subject has, nor the same one with other rights. */
+/** Returns a key that identifies the subject and its rights. */
 function subjectName(subject: Subject): string {
   switch (subject.kind) {
     case 'minion':
@@ -101,7 +101,7 @@ function subjectName(subject: Subject): string {
   }
 }
 
-/** By what rates count: the same whichever of their roles somebody comes with. */
+/** Returns the key of the rate limit. A Keystone user has the same key with every role. */
 export function rateLimitKey(subject: Subject): string {
   if (subject.kind !== 'project') return subjectName(subject);
   return `project ${subject.project.id} ${subject.user.id}`;

@@ -1,49 +1,52 @@
 /**
- * Grants of `peer`, `peer_run` and `mine_get`: for minions whose id an expression matches, a list of
- * functions, perhaps with conditions on their arguments and, for publishing, on the minions
- * [salt/utils/minions.py auth_check, __fun_check, __args_check].
+ * Parses the grants in `peer`, `peer_run` and `mine_get`: a list of functions for minions whose id
+ * matches an expression. A grant may have conditions on the arguments and, for publishing, on the
+ * minions [salt/utils/minions.py auth_check, __fun_check, __args_check].
  */
 
-/** A regular expression of the operator's. It means a text only as a whole. */
+/** A regular expression written by the operator. It matches whole texts only. */
 export interface GrantPattern {
-  /** As it was written. */
+  /** Expression as it was written. */
   readonly source: string;
   readonly matches: (text: string) => boolean;
 }
 
-/** What the arguments of a call must be like; what is not named may be anything. */
+/** Condition on the arguments of a call. Arguments that are not named may have any value. */
 interface ArgumentCondition {
-  /** By place; `null`: there must be one. */
+  /** Patterns of positional arguments. `null` requires an argument with any value. */
   readonly args: readonly (GrantPattern | null)[];
-  /** By name; `null`: there must be one. */
+  /** Patterns of keyword arguments. `null` requires an argument with any value. */
   readonly kwargs: ReadonlyMap<string, GrantPattern | null>;
 }
 
-/** Functions that are permitted. */
+/** A granted function. */
 export interface FunctionGrant {
   readonly fun: GrantPattern;
-  /** Any one of them; empty: with any arguments. */
+  /** Conditions of which one must be met. Empty: any arguments. */
   readonly conditions: readonly ArgumentCondition[];
-  /** A compound target: only on minions that it means. `undefined`: on any. */
+  /** Compound target that limits the grant, or `undefined` for all minions. */
   readonly within: string | undefined;
 }
 
-/** What minions are permitted. */
+/** Functions granted to the minions that match an expression. */
 export interface Grant {
   readonly minion: GrantPattern;
   readonly functions: readonly FunctionGrant[];
 }
 
-/** How {@link parseGrants} reads. */
+/** Syntax for {@link parseGrants}. */
 export interface GrantSyntax {
-  /** Compiles an expression that means whole texts. @throws SyntaxError */
+  /**
+   * Compiles an expression that matches whole texts.
+   * @throws SyntaxError
+   */
   readonly compile: (pattern: string) => (text: string) => boolean;
-  /** What the key of a map in a list of functions is: a function, or a target with functions. */
+  /** Meaning of a map key in a list of functions: a function, or a target with functions. */
   readonly mapKey: 'function' | 'target';
 }
 
 /**
- * Reads the value of such an option.
+ * Parses the value of such an option.
  * @throws SyntaxError with the reason
  */
 export function parseGrants(value: unknown, syntax: GrantSyntax): Grant[] {
@@ -54,7 +57,7 @@ export function parseGrants(value: unknown, syntax: GrantSyntax): Grant[] {
 }
 
 /**
- * Functions with their conditions, in a list or alone.
+ * Parses one function or a list of functions, with their conditions.
  * @throws SyntaxError with the reason
  */
 export function parseFunctionGrants(value: unknown, syntax: GrantSyntax): FunctionGrant[] {
@@ -79,8 +82,9 @@ function parseFunction(
   }
   const [fun, conditions] = onlyEntry(entry, 'a function with conditions');
   const parsed = asGrantList(conditions).map((condition) => parseCondition(condition, syntax));
-  // Without one, the entry would permit what it was written to restrict.
-  if (parsed.length === 0) throw new SyntaxError('a function with conditions has none');
+  // Without a condition, the entry would allow what it was written to restrict.
+  if (parsed.length === 0)
+    throw new SyntaxError('the list of conditions of a function must not be empty');
   return [{ fun: toPattern(fun, syntax), conditions: parsed, within }];
 }
 
@@ -90,7 +94,7 @@ function parseCondition(value: unknown, syntax: GrantSyntax): ArgumentCondition 
   const kwargs = condition.get('kwargs') ?? {};
   for (const name of condition.keys()) {
     if (name !== 'args' && name !== 'kwargs') {
-      throw new SyntaxError('a condition has other keys than args and kwargs');
+      throw new SyntaxError('a condition may only have the keys args and kwargs');
     }
   }
   return {
@@ -109,7 +113,7 @@ function toArgumentPattern(value: unknown, syntax: GrantSyntax): GrantPattern | 
   if (typeof value === 'string' || typeof value === 'number') {
     return toPattern(String(value), syntax);
   }
-  throw new SyntaxError('the condition on an argument is an expression, or nothing');
+  throw new SyntaxError('the condition on an argument must be an expression or null');
 }
 
 function toPattern(source: string, { compile }: GrantSyntax): GrantPattern {
@@ -122,7 +126,8 @@ function asGrantList(value: unknown): readonly unknown[] {
 
 function onlyEntry(value: unknown, what: string): [string, unknown] {
   const [entry, ...more] = entriesOf(value, what);
-  if (entry === undefined || more.length > 0) throw new SyntaxError(`${what} has one key`);
+  if (entry === undefined || more.length > 0)
+    throw new SyntaxError(`${what} must have exactly one key`);
   return entry;
 }
 
@@ -130,5 +135,5 @@ function entriesOf(value: unknown, what: string): [string, unknown][] {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
     return Object.entries(value);
   }
-  throw new SyntaxError(`${what} is a map`);
+  throw new SyntaxError(`${what} must be a map`);
 }

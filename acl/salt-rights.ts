@@ -1,7 +1,7 @@
 /**
- * Salt's rights of users as rules: `publisher_acl`, `publisher_acl_blacklist` and what
- * `external_auth` grants. What cannot be read permits nothing and is told; expressions mean whole
- * names, where Salt looks at beginnings [salt/acl, salt/auth, salt/utils/minions.py auth_check,
+ * Converts Salt's user rights to rules: `publisher_acl`, `publisher_acl_blacklist` and
+ * `external_auth`. Invalid entries grant nothing and cause a warning. Expressions match whole
+ * names, whereas Salt matches prefixes [salt/acl, salt/auth, salt/utils/minions.py auth_check,
  * spec_check].
  */
 
@@ -16,29 +16,29 @@ import {
 } from './rule.ts';
 import { type FunctionGrant, type GrantSyntax, parseFunctionGrants } from './salt-grants.ts';
 
-/** The options, as plain data. */
+/** Options with user rights, as plain data. */
 export interface UserRightOptions {
   readonly publisherAcl: Readonly<Record<string, unknown>>;
   readonly publisherAclBlacklist: Readonly<Record<string, unknown>>;
   readonly externalAuth: Readonly<Record<string, unknown>>;
-  /** `permissive_acl`: what is granted to `*` is for those with grants of their own too. */
+  /** Whether grants to `*` also apply to users with grants of their own (`permissive_acl`). */
   readonly permissiveAcl: boolean;
 }
 
-/** Something that an operator should know of their options. */
+/** Warning about an option, for the operator. */
 interface RightsWarning {
-  /** Keys from the option on: `external_auth`, `pam`, `fred`. */
+  /** Keys from the option downwards, for example `external_auth`, `pam`, `fred`. */
   readonly path: readonly string[];
   readonly text: string;
 }
 
-/** What the options say. */
+/** Rules and warnings for the options. */
 export interface UserRights {
   readonly rules: readonly PolicyRule[];
   readonly warnings: readonly RightsWarning[];
 }
 
-/** Reads the options; it never throws. */
+/** Reads the options. Never throws. */
 export function readUserRights(
   options: UserRightOptions,
   compile: GrantSyntax['compile'],
@@ -67,18 +67,21 @@ class RightsReader implements UserRights {
     return accountPatterns(pattern, this.#syntax.compile);
   }
 
-  /** The same where it takes away: what cannot be read takes away from everybody. */
+  /** Returns the names to exclude. An invalid pattern excludes everyone. */
   #exclusionOf(path: readonly string[], pattern: string): TextPatterns {
     if (isExpression(pattern, this.#syntax.compile) || !/[()^$|+\\{}]/.test(pattern))
       return this.namesOf(pattern);
-    this.#warn(path, `${pattern} cannot be read (lookaround is not taken); it stands for all`);
+    this.#warn(
+      path,
+      `${pattern} cannot be parsed (lookaround is not supported); it matches everyone`,
+    );
     return '*';
   }
 
   readEauth(eauth: string, users: unknown, isPermissive: boolean): void {
     const place = ['external_auth', eauth];
     if (!isMap(users)) {
-      this.#warn(place, 'expected a map of users; it permits nothing');
+      this.#warn(place, 'must be a map of users; the entry is ignored and grants nothing');
       return;
     }
     const names = Object.keys(users).filter(
@@ -86,12 +89,12 @@ class RightsReader implements UserRights {
     );
     for (const [name, list] of Object.entries(users)) {
       const path = [...place, name];
-      // How users are authenticated, not who.
+      // The key configures how users are authenticated.
       if (name.startsWith('^')) continue;
       if (isGroup(name)) {
         this.readList(path, { group: this.namesOf(name.replace(/%+$/, '')), eauth }, list);
       } else if (name === '*' && !isPermissive && names.length > 0) {
-        // Only for users that are not named themselves.
+        // This entry applies only to users without an entry of their own.
         const except = names.flatMap((other) => this.#exclusionOf(path, other));
         this.readList(path, { user: '*', eauth, except }, list);
       } else this.readList(path, { user: this.namesOf(name), eauth }, list);
@@ -106,7 +109,7 @@ class RightsReader implements UserRights {
       if ((kind !== 'users' && kind !== 'modules') || texts.length < listOf(list).length) {
         this.#warn(
           path,
-          'expected lists of names under users and modules; the rest forbids nothing',
+          'must have lists of names under users and modules; other entries are ignored',
         );
       }
       for (const text of kind === 'users' || kind === 'modules' ? texts : []) {
@@ -126,7 +129,7 @@ class RightsReader implements UserRights {
         this.#readEntry(path, subject, entry);
       } catch (error) {
         if (!(error instanceof SyntaxError)) throw error;
-        this.#warn(path, `${error.message}; that entry permits nothing`);
+        this.#warn(path, `${error.message}; the entry is ignored and grants nothing`);
       }
     }
   }
@@ -139,7 +142,7 @@ class RightsReader implements UserRights {
     }
     const [only, ...more] = isMap(entry) ? Object.entries(entry) : [];
     if (only === undefined || more.length > 0) {
-      throw new SyntaxError('an entry is a function, or a map with one key');
+      throw new SyntaxError('an entry must be a function or a map with one key');
     }
     const [key, functions] = only;
     if (key.startsWith('@')) {
@@ -160,7 +163,10 @@ class RightsReader implements UserRights {
     }
   }
 
-  /** `@runner`, `@wheel`, and `@module` for both [salt/utils/minions.py spec_check]. */
+  /**
+   * Adds the rules for `@runner`, `@wheel`, and `@module` for both [salt/utils/minions.py
+   * spec_check].
+   */
   #permitSpecial(
     path: readonly string[],
     subject: SubjectPattern,
@@ -169,9 +175,12 @@ class RightsReader implements UserRights {
   ): void {
     const form = /^@(runner|wheel)s?$/.exec(key)?.[1];
     const module = /^@(\w+)$/.exec(key)?.[1];
-    if (module === undefined) throw new SyntaxError(`${key} is no name of a module`);
+    if (module === undefined) throw new SyntaxError(`${key} is not the name of a module`);
     if (form !== undefined && functions === undefined) {
-      this.#warn(path, `${key} without a list permits every ${form} function; name those meant`);
+      this.#warn(
+        path,
+        `${key} without a list grants every ${form} function; list the intended functions`,
+      );
     }
     for (const action of ['runner', 'wheel'] as const) {
       if (form !== undefined && form !== action) continue;
@@ -195,7 +204,10 @@ class RightsReader implements UserRights {
   }
 }
 
-/** As Salt compares names: as a glob, and as an expression where it can be read as one. */
+/**
+ * Returns patterns that compare names as Salt does: as a glob and, if it is a valid one, as a
+ * regular expression.
+ */
 export function accountPatterns(pattern: string, compile: GrantSyntax['compile']): TextPatterns {
   if (/^[\w.@-]+$/.test(pattern) || !isExpression(pattern, compile)) return pattern;
   return [pattern, { regex: pattern }];

@@ -1,7 +1,7 @@
 /**
- * Tag patterns: globs in which `${minion.id}` and `${pillar:path}` stand for values of the sender.
- * Inserted values are literal text, and nothing is compiled for them: wildcards stand only after the
- * last placeholder.
+ * Tag patterns: globs with the placeholders `${minion.id}` and `${pillar:path}` for values of the
+ * sender. Inserted values are literal text, and no pattern is compiled for them. Wildcards are
+ * allowed only after the last placeholder.
  */
 
 import { PolicyError } from './errors.ts';
@@ -10,7 +10,7 @@ import type { PolicyEnvironment } from './policy-syntax.ts';
 import { compileGlob, orPatternError, type RuleField } from './rule-patterns.ts';
 import type { Subject } from './types.ts';
 
-/** A tag pattern that was read. */
+/** A compiled tag pattern. */
 interface TagPattern {
   readonly key: RuleIndexKey;
   readonly matches: (tag: string, subject: Subject) => boolean;
@@ -21,7 +21,10 @@ type Part = (id: string) => string | undefined;
 const placeholder = /\$\{([^}]*)\}/g;
 const wildcard = /[*?[]/;
 
-/** @throws PolicyError ERR_POLICY_PATTERN */
+/**
+ * Compiles a tag pattern.
+ * @throws PolicyError ERR_POLICY_PATTERN
+ */
 export function compileTagPattern(
   pattern: string,
   world: PolicyEnvironment,
@@ -58,7 +61,7 @@ function split(
 ): {
   readonly parts: readonly Part[];
   readonly rest: string;
-  /** What stands between the placeholders. */
+  /** Texts between the placeholders. */
   readonly literals: readonly string[];
 } {
   const parts: Part[] = [];
@@ -67,7 +70,7 @@ function split(
   for (const found of pattern.matchAll(placeholder)) {
     const literal = pattern.slice(end, found.index);
     if (wildcard.test(literal)) {
-      throw tagPatternError(place, 'wildcards stand only after the last placeholder');
+      throw tagPatternError(place, 'wildcards are allowed only after the last placeholder');
     }
     literals.push(literal);
     if (literal !== '') parts.push(() => literal);
@@ -81,7 +84,7 @@ function readPlaceholder(name: string, { pillarOf }: PolicyEnvironment, place: R
   if (name === 'minion.id') return (id) => id;
   const path = name.startsWith('pillar:') ? name.slice('pillar:'.length) : '';
   if (path === '')
-    throw tagPatternError(place, 'a placeholder is minion.id, or pillar: and a path');
+    throw tagPatternError(place, 'a placeholder must be minion.id, or pillar: and a path');
   return (id) => pillarOf(id, path);
 }
 

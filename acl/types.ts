@@ -1,31 +1,31 @@
 import type { IdentityToken } from '#runtime';
 
-/** A minion whose key opened the request. */
+/** A minion, proven by the key that opened the request. */
 export interface MinionSubject {
   readonly kind: 'minion';
   readonly id: string;
 }
 
-/** Somebody who logged in. */
+/** A user who logged in. */
 export interface UserSubject {
   readonly kind: 'user';
   readonly name: string;
-  /** Groups that the authentication vouches for. */
+  /** Groups confirmed by the authentication. */
   readonly groups: readonly string[];
-  /** Which one of `external_auth`; `undefined`: an account of this host (`publisher_acl`). */
+  /** Backend of `external_auth`, or `undefined` for an account of this host (`publisher_acl`). */
   readonly eauth?: string;
 }
 
-/** A service that acts for nobody else, or a token that was given to one. */
+/** A service that acts on its own behalf, or a token that was issued to one. */
 interface NamedSubject {
   readonly kind: 'service' | 'token';
   readonly name: string;
 }
 
-/** A project or a user of Keystone: its id is unique, its name only within its domain. */
+/** A project or user in Keystone. Its id is unique; its name is unique only within its domain. */
 export type KeystoneEntity = IdentityToken['user'];
 
-/** A user who acts for a project, as Keystone vouches for it. */
+/** A user who acts for a project, confirmed by Keystone. */
 export interface ProjectSubject {
   readonly kind: 'project';
   readonly project: KeystoneEntity;
@@ -34,18 +34,18 @@ export interface ProjectSubject {
   readonly roles: readonly string[];
 }
 
-/** Who asks. */
+/** Subject of a question: the client that sends the request. */
 export type Subject = MinionSubject | UserSubject | ProjectSubject | NamedSubject;
 
-/** An event that somebody wants on the bus. */
+/** An event to be fired on the bus. */
 export interface EventResource {
-  /** The tag as it would be fired, any prefix included. */
+  /** Tag of the event, including any prefix. */
   readonly tag: string;
-  /** Whether this job was published to the subject. Asked for events of jobs only. */
+  /** Returns whether this job was published to the subject. Called for job events only. */
   readonly wasPublishedToSubject: (jid: string) => boolean;
-  /** What the sender says with it; asked only where a rule has a schema. */
+  /** Data of the event. Read only if a rule has a schema. */
   readonly data?: unknown;
-  /** Bytes of the event, an upper bound; asked only where a rule has a limit. */
+  /** Returns an upper bound of the event's size, in bytes. Called only if a rule has a limit. */
   readonly bytes?: () => number;
 }
 
@@ -54,70 +54,81 @@ export interface ReturnResource {
   /** Twenty digits, or `req` for a job that the minion started itself. */
   readonly jid: string;
   readonly fun: string | readonly string[];
-  /** The job as it was published; `undefined` when the master knows no such job. */
+  /** The job as it was published, or `undefined` if the master does not have it. */
   readonly job:
     | {
         readonly minions: ReadonlySet<string>;
         readonly fun: string | readonly string[];
       }
     | undefined;
-  /** Where it is the result of what the minion manages: its id, and whether it has registered it. */
+  /**
+   * Managed resource that the result belongs to: its id, and whether the minion has registered it.
+   * Absent for results of the minion itself.
+   */
   readonly managed?: { readonly id: string; readonly isOwn: boolean };
 }
 
-/** A function and its arguments, as texts in Python's form: `True`, `None`, `[1, 'a']`. */
+/**
+ * A function and its arguments. Arguments are texts in Python's form: `True`, `None`, `[1, 'a']`.
+ */
 export interface Call {
   readonly fun: string;
   readonly args: readonly string[];
   readonly kwargs: ReadonlyMap<string, string>;
 }
 
-/** A named command that somebody wants run. Its name stands where the function of a call does. */
+/** A named command to be run. Its name is the function of the call. */
 interface CommandResource {
   readonly call: Call;
-  /** Ids of the minions that it is for. Absent: not known; rules with `within` permit nothing then. */
+  /**
+   * Ids of the targeted minions. If absent, they are not known, and rules with `within` grant
+   * nothing.
+   */
   readonly minions?: readonly string[];
 }
 
-/** A job that somebody wants published. */
+/** A job to be published. */
 interface PublishResource {
   readonly calls: readonly Call[];
-  /** Ids of the minions that it is for. Absent: not known; rules with `within` permit nothing then. */
+  /**
+   * Ids of the targeted minions. If absent, they are not known, and rules with `within` grant
+   * nothing.
+   */
   readonly minions?: readonly string[];
 }
 
-/** What somebody reads from a mine. */
+/** A value to be read from a mine. */
 interface MineResource {
   readonly fun: string;
-  /** Whose mine it is; `undefined`: whether the function may be asked for at all. */
+  /** Owner of the mine. If absent, the question is whether the function may be requested at all. */
   readonly owner?: string;
-  /** Whether the owner's own word on it (`allow_tgt`) lets the reader have it. Default: yes. */
+  /** Returns whether the owner allows the reader access (`allow_tgt`). Default: allowed. */
   readonly isAllowedByOwner?: () => boolean;
 }
 
-/** The resource of each action. */
+/** Resource of each action. */
 interface Resources {
   readonly signal: EventResource;
   readonly return: ReturnResource;
-  /** From a minion it is what Salt calls a peer's. */
+  /** Job to publish. For a minion, this is Salt's peer publishing. */
   readonly publish: PublishResource;
   readonly runner: { readonly call: Call };
   readonly wheel: { readonly call: Call };
   readonly command: CommandResource;
   readonly mine: MineResource;
-  /** A path below the sender's own folder, as it was asked for. */
+  /** Requested path below the sender's own folder. */
   readonly 'file-send': { readonly path: string };
-  /** The environment that the sender asks for by name. */
+  /** Environment that the sender requests by name. */
   readonly pillar: { readonly environment: string };
-  /** `revoke`: the sender's own key. */
+  /** Operation on the sender's own key; only `revoke` exists. */
   readonly key: { readonly operation: string };
   readonly subscribe: { readonly tag: string };
 }
 
-/** An action that a question is about. */
+/** Action of a question. */
 export type Action = keyof Resources;
 
-/** The question of one action. */
+/** Question of one action. */
 export type QuestionOf<A extends Action> = {
   readonly [Each in A]: {
     readonly subject: Each extends 'return' ? MinionSubject : Subject;
@@ -126,28 +137,28 @@ export type QuestionOf<A extends Action> = {
   };
 }[A];
 
-/** A question for {@link decide}. */
+/** Question for {@link decide}. */
 export type Question = QuestionOf<Action>;
 
-/** Where a rule was written. */
+/** Location of a rule in a file. */
 export interface RuleOrigin {
   readonly file: string;
-  /** 1 is the first; 0 if there is none. */
+  /** Line number, starting at 1. 0 if there is none. */
   readonly line: number;
 }
 
-/** An answer, with the rule that gave it. */
+/** Result of a question, with the deciding rule. */
 export interface Decision {
   readonly effect: 'allow' | 'deny';
-  /** Name of the deciding rule; `default-deny` when none applied. */
+  /** Name of the deciding rule. `default-deny` if no rule applied. */
   readonly rule: string;
-  /** One sentence for a person. */
+  /** Explanation in one sentence. */
   readonly reason: string;
-  /** Where the deciding rule was written, if it was. */
+  /** Location of the deciding rule, if it comes from a file. */
   readonly origin?: RuleOrigin;
 }
 
-/** A rule of our own looks at one question and either does not apply or says why it does. */
+/** A built-in rule. `judge` returns the reason if the rule applies, otherwise `undefined`. */
 export interface BuiltInRule<A extends Action> {
   readonly name: string;
   readonly effect: 'allow' | 'deny';

@@ -1,4 +1,4 @@
-/** Unrestricted rights: everything of a kind, everywhere, with any arguments. */
+/** Detects unrestricted rights: every function, on every minion, with any arguments. */
 
 import type { Policy } from './policy.ts';
 import type { PolicyRule, TextPattern } from './rule.ts';
@@ -14,12 +14,12 @@ const matchAllPatterns: ReadonlySet<string> = new Set([
   '^.+$',
 ]);
 
-/** What somebody may be unlimited in. */
+/** Actions in which a subject may be unrestricted. */
 type UnlimitedAction = 'publish' | 'runner' | 'wheel' | 'command';
 
 /**
- * Such a subject's jobs need not be expanded or shortened before they are published. Where a rule
- * denies it anything, it is not such a one.
+ * Whether the subject is unrestricted, so that its jobs are published without expanding or reducing
+ * their targets. A subject to which any rule denies something is restricted.
  * @param action default: `publish`
  */
 export function isUnlimited(

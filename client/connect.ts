@@ -16,20 +16,22 @@ import { MasterList, type RemoteMasters } from './master-list.ts';
 import { callerOf } from './rpc-client.ts';
 import { failOverCaller } from './settled-jobs.ts';
 
-/** Where the master is, or the masters of a cluster are. */
+/** Address of a master, or addresses of the masters of a cluster. */
 export type MasterClientOptions = LocalMaster | RemoteMaster | RemoteMasters;
 
 /**
- * A running master elsewhere, with the same interface as one in the process. Connects when it is
- * called. Over HTTPS, calls are those of the token's user: jobs, runners, wheel functions and
- * events by what the policy permits, everything else for who may do everything; `store.backup` is
- * for the master's host alone.
+ * Returns the interface of a master in another process, which is the same as for a master in this
+ * process. It connects at the first call. Over HTTPS, calls have the rights of the token's user.
+ * The policy decides about jobs, runners, wheel functions and events. All other methods require
+ * full rights, and `store.backup` works only on the master's host.
  *
- * With `urls`, calls go to one master of a cluster, and on to the next when that cannot be reached or
- * ends: what was not sent goes to the next; what only reads is repeated; jobs are looked up by their
- * job ids there, and followed on or published; streams of events go on after the last event. What may have been done, and cannot be looked up, fails with ERR_OUTCOME_UNKNOWN.
- * @throws TypeError for an address without TLS that is not this host's. RemoteError from each
- * call: the master's code, or ERR_SOCKET when none can be reached
+ * With `urls`, calls go to one master of a cluster. If it becomes unreachable or stops, they go to
+ * the next one. Calls that were not sent go to the next master. Calls that only read are repeated.
+ * Jobs are looked up there by their ids, and followed or published. Event streams continue after
+ * the last event. A call that may have been carried out and cannot be looked up fails with
+ * ERR_OUTCOME_UNKNOWN.
+ * @throws TypeError for an address without TLS that is not on this host. Each call throws
+ * RemoteError with the master's code, or ERR_SOCKET if no master can be reached
  */
 export function connectMaster(options: MasterClientOptions): MasterApi {
   if (!('urls' in options)) return createMasterApi(callerOf(connectionOf(options)));
@@ -40,12 +42,13 @@ export function connectMaster(options: MasterClientOptions): MasterApi {
 }
 
 /**
- * An extension of a master: by its local socket, or over HTTPS with the rights of the token's user,
- * where methods that take no token are for who may do everything. With `urls`, calls go on to the next
- * master as those of {@link connectMaster} do: runs of commands and plans are the same run there;
- * anything else that may have been done fails with ERR_OUTCOME_UNKNOWN.
- * @param extension - its name, for instance `bridge`
- * @throws TypeError as {@link connectMaster}
+ * Returns the client of an extension of a master. It uses the local socket, or HTTPS with the
+ * rights of the token's user; methods that take no token require full rights. With `urls`, calls
+ * move to the next master like those of {@link connectMaster}. Runs of commands and plans continue
+ * as the same run there. Any other call that may have been carried out fails with
+ * ERR_OUTCOME_UNKNOWN.
+ * @param extension - name of the extension, for example `bridge`
+ * @throws TypeError like {@link connectMaster}
  */
 export function connectExtension(options: MasterClientOptions, extension: string): ExtensionClient {
   if ('urls' in options) return failOverExtension(new MasterList(options), extension);

@@ -11,34 +11,36 @@ import { type CallerProof, createCallerProof } from '#master';
 
 /** A master on this host. */
 export interface LocalMaster {
-  /** Path of its local socket (`saltbridge.sock` in `sock_dir`). */
+  /** Path of the master's local socket (`saltbridge.sock` in `sock_dir`). */
   readonly socketPath: string;
 }
 
-/** A master whose HTTP API is served (`rest_cherrypy:` or `saltbridge: api:`). */
+/** A master with an HTTP API (`rest_cherrypy:` or `saltbridge: api:`). */
 export interface RemoteMaster {
   /**
-   * Its address, `https://master:8000`, with `root_prefix` if there is one. Plain `http:` is taken
-   * for this host alone.
+   * Address of the API, for example `https://master:8000`, with `root_prefix` if there is one.
+   * Plain `http:` is accepted for this host only.
    */
   readonly url: string | URL;
-  /** Whose calls they are: Salt's token, from `logins.login`. Default: nobody's. */
+  /** Salt token from `logins.login`, which identifies the calling user. Default: none. */
   readonly token?: string;
-  /** Certificates that are trusted, PEM. Default: those of the system. */
+  /** Trusted certificates in PEM. Default: those of the system. */
   readonly ca?: string | Uint8Array;
 }
 
-/** A way to a master. */
+/** A connection to a master. */
 export interface Connection {
-  /** For errors. */
+  /** Name of the master in error messages. */
   readonly name: string;
-  /** A POST that its caller ends. */
+  /** Starts a POST request, which the caller ends. */
   readonly open: (path: string, signal?: AbortSignal) => ClientRequest;
-  /** Why it did not come through, and what to do. */
+  /** Returns the reason for a failed request and the remedy. */
   readonly explain: (cause: NodeJS.ErrnoException) => string;
-  /** Makes a proof which account calls. Default: it is not told. */
+  /** Creates a proof of the calling account. Default: the account is not sent. */
   readonly prove?: () => Promise<CallerProof | undefined>;
-  /** Whether a stream that a closing master ends fails with ERR_MASTER_STOPPED. Default false. */
+  /**
+   * Whether a stream fails with ERR_MASTER_STOPPED when the master shuts down. Default: `false`.
+   */
   readonly failsOnClose?: boolean;
 }
 
@@ -61,11 +63,15 @@ export function localConnection({ socketPath }: LocalMaster, agent?: Agent): Con
   };
 }
 
-/** @throws TypeError for an address that is none, or over which tokens would go in the clear */
+/**
+ * Creates a connection over HTTP.
+ * @throws TypeError for an invalid address, or one over which tokens would be sent unencrypted
+ */
 export function remoteConnection({ url, token, ca }: RemoteMaster): Connection {
   const { protocol, hostname, port, pathname, host } = new URL(url);
   const isPlain = protocol === 'http:' && isThisHost(hostname);
-  if (protocol !== 'https:' && !isPlain) throw new TypeError('expected an address with https:');
+  if (protocol !== 'https:' && !isPlain)
+    throw new TypeError('the address must begin with https:; http: is accepted for this host only');
   const prefix = pathname.replace(/\/+$/, '');
   const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const common: RequestOptions = {
@@ -74,7 +80,7 @@ export function remoteConnection({ url, token, ca }: RemoteMaster): Connection {
     headers: { ...jsonHeaders, ...authorization },
     ...(port === '' ? {} : { port: Number(port) }),
   };
-  // A handshake costs more than a call: connections are kept for the next one.
+  // A TLS handshake costs more than a call, so connections are reused.
   const agent = isPlain
     ? undefined
     : new SecureAgent({
@@ -101,7 +107,7 @@ function abortSignalOption(signal: AbortSignal | undefined): { readonly signal?:
 
 function explainLocal(cause: NodeJS.ErrnoException): string {
   if (cause.code === 'ENOENT' || cause.code === 'ECONNREFUSED') {
-    return 'no master listens here; start one with: saltbridge master';
+    return 'no master is listening on this socket; start one with: saltbridge master';
   }
   if (cause.code === 'EACCES') return "permission denied; run this as the master's user";
   return `cannot reach the master (${cause.code ?? cause.message})`;
@@ -109,7 +115,7 @@ function explainLocal(cause: NodeJS.ErrnoException): string {
 
 function explainRemote(cause: NodeJS.ErrnoException): string {
   if (cause.code === 'ECONNREFUSED') {
-    return 'nobody listens here; give the master a port under saltbridge: api:';
+    return 'connection refused; is the master running, with a port under saltbridge: api:?';
   }
   return `cannot reach the master (${cause.code ?? cause.message})`;
 }

@@ -1,13 +1,15 @@
-/** The errors of calls that go from one master to the next, each with a code that never changes its meaning. */
+/**
+ * Errors of calls that fail over from one master to the next. The meaning of a code never changes.
+ */
 
 import { type ErrorEntry, SaltbridgeError } from '#runtime';
 
 /**
- * What a master answered, or why it could not be asked. `code` is the master's; `ERR_SOCKET` when no
+ * Error of a master, or of the connection to it. `code` is the master's code, or `ERR_SOCKET` if no
  * master could be reached.
  */
 export class RemoteError extends SaltbridgeError {
-  /** Whether the master may have carried the call out, or begun to. */
+  /** Whether the master may have carried out the call, completely or in part. */
   readonly wasSent: boolean;
 
   constructor(
@@ -23,12 +25,12 @@ export class RemoteError extends SaltbridgeError {
 export const clientErrors = {
   ERR_OUTCOME_UNKNOWN: {
     meaning:
-      'The master ended, or could no longer be reached, during the call, and what it had done by then cannot be learned.',
-    action: 'Look whether it was done before you call again.',
+      'The master stopped or became unreachable during the call. It is unknown whether the call was carried out.',
+    action: 'Check whether the call was carried out before you repeat it.',
   },
   ERR_WAITING_CALLS: {
-    meaning: 'As many calls as may wait for a master do so; nothing was done.',
-    action: 'Call again when a master has taken over.',
+    meaning: 'The maximum number of calls already waits for a master. Nothing was done.',
+    action: 'Repeat the call when a master has taken over.',
     retry: true,
   },
 } satisfies Readonly<Record<string, ErrorEntry>>;

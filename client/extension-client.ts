@@ -1,11 +1,13 @@
-/** Methods of extensions, whichever master takes them. */
+/** Calls methods of extensions over several masters. */
 
 import { randomUUID } from 'node:crypto';
 import { Attempts, type MasterSource } from './fail-over.ts';
 import type { ExtensionClient } from './master-client.ts';
 import { callMethod, openMethodStream } from './rpc-client.ts';
 
-/** Runs that are the same run under the same key; they tell all of it from the beginning. */
+/**
+ * Methods that continue the same run under the same key and send all its items from the beginning.
+ */
 const keyedStreams: ReadonlySet<string> = new Set(['bridge.run', 'bridge.runPlan']);
 
 export function failOverExtension(source: MasterSource, extension: string): ExtensionClient {
@@ -29,10 +31,10 @@ function callExtension<T>(source: MasterSource, name: string, parameters: object
 }
 
 /**
- * A stream that goes on with the next master where its parameters have a key.
- * @param told - what was told of the run of that key, and is not told again. Default: there is no key,
- * and nobody knows whether it may begin anew
- * @throws what it broke with
+ * Streams items and continues with the next master if the parameters have an idempotency key.
+ * @param told - items of the run that the caller has already received, which are skipped. Without
+ * it the parameters have no key, and the call must not be repeated
+ * @throws the error with which the stream broke
  */
 function streamExtension<T>(
   source: MasterSource,
@@ -63,7 +65,10 @@ async function* untold<T>(
   }
 }
 
-/** The first item of a run says whether the key was there before: it is the same item. */
+/**
+ * Returns a text that identifies the item. The first item says whether the key was used before;
+ * both forms count as the same item.
+ */
 function textOf(item: unknown): string {
   if (typeof item === 'object' && item !== null && 'type' in item && item.type === 'begun') {
     return item.type;

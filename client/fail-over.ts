@@ -1,6 +1,7 @@
 /**
- * Carries calls to one master, and on to the next one when that ends: what only reads is repeated,
- * streams of events go on after the last event that was read, and what may have been done fails.
+ * Sends calls to one master, and to the next one when that stops. Calls that only read are
+ * repeated, event streams continue after the last received event, and calls that may have been
+ * carried out fail.
  */
 
 import type { MasterEvent } from '#master';
@@ -9,77 +10,79 @@ import type { Connection } from './connection.ts';
 import { RemoteError } from './errors.ts';
 import type { MethodCaller, NamedMethod } from './rpc-client.ts';
 
-/** A master as calls reach it. */
+/** A master that calls can reach. */
 export interface ReachedMaster {
   readonly caller: MethodCaller;
-  /** For methods that are in no table of this program. */
+  /** Connection for methods that are not in this program's method table. */
   readonly connection: Connection;
-  /** Fires when calls are to go to another one. */
+  /** Aborted when calls must go to another master. */
   readonly end: AbortSignal;
   /**
-   * Names where its jobs are kept, the same for masters that keep them together. `undefined`: what
-   * became of a job cannot be learned from its job id.
+   * Identifier of the job storage, which is the same for masters that share it. `undefined` if the
+   * result of a job cannot be looked up by its id.
    */
   readonly jobs: string | undefined;
-  /** What the job ids of its caller end with. Default: they may choose any. */
+  /** Required suffix of the job ids of this caller. Default: any ids. */
   readonly ownJobs?: string | undefined;
-  /** Whether there are others, which may take what this one refuses for now. */
+  /** Whether there are other masters that may accept a call that this one temporarily rejects. */
   readonly hasOthers: boolean;
-  /** Is told that a call to it broke. */
+  /** Called when a call to this master broke. */
   readonly onBreak: () => void;
 }
 
-/** Where calls find a master. */
+/** Source of the master for the next call. */
 export interface MasterSource {
-  /** Milliseconds for which a call is offered to a master that takes no connections. */
+  /** Time for which a call waits for a master that accepts no connections, in milliseconds. */
   readonly waitLimitMs: number;
   /**
-   * The master that takes calls now; waits for one.
-   * @param since - when the call was made, as `performance.now()` counts. Default: now
-   * @returns `undefined` when the signal fires first
-   * @throws that there is none
+   * Returns the current master, or waits for one.
+   * @param since - time of the call, on the clock of `performance.now()`. Default: now
+   * @returns `undefined` if the signal is aborted first
+   * @throws without a master
    */
   master(signal?: AbortSignal, since?: number): Promise<ReachedMaster | undefined>;
-  /** That it has taken no connections for so long. */
+  /** Returns the error for a master that has accepted no connections for too long. */
   refused(cause: unknown): Error;
 }
 
-/** Times that a call may break while its master goes on, and in all. */
+/**
+ * Maximum number of breaks of a call while its master continues to run, and of ends of its master.
+ */
 const maxBreaks = 3;
 const maxEnds = 10;
-/** For a master whose call broke, to be seen to have ended. */
+/** Time to wait for the end of a master after a broken call, in milliseconds. */
 const endMs = 1000;
 /**
- * Between tries to reach a master that takes no connections, because it is stopped or busy: twice as
- * long each time, and a part of that by chance. When another one takes over, none is waited for.
+ * Delays between attempts to reach a master that accepts no connections, because it is stopped or
+ * busy. They double each time and have random jitter. If another master takes over, the wait ends.
  */
 const retryDelays = { initialDelayMs: 50, maxDelayMs: 2000 };
-/** Calls of a process that may wait for a master. */
+/** Maximum number of calls of a process that may wait for a master. */
 export const maxWaitingCalls = 10_000;
 
-/** A call that ended because its master did. */
+/** Error of a call that ended because its master stopped. */
 class BrokenCallError extends Error {
-  /** Whether the master may have carried it out, or begun to. */
+  /** Whether the master may have carried out the call, completely or in part. */
   readonly wasSent: boolean;
   readonly master: ReachedMaster;
 
   constructor(master: ReachedMaster, wasSent: boolean, cause: unknown) {
-    super('the master ended', { cause });
+    super('the master stopped during the call', { cause });
     this.name = new.target.name;
     this.master = master;
     this.wasSent = wasSent;
   }
 }
 
-/** That there was no master for a try; its cause says why. */
+/** Error of an attempt without a master. Its cause is the reason. */
 class NoMasterError extends Error {}
 
-/** What a call failed with: {@link BrokenCallError} where another master may take it. */
+/** Returns the error of a call: a {@link BrokenCallError} if another master may accept the call. */
 function breakOf(error: unknown, master: ReachedMaster, hasBegun = false): unknown {
   switch (codeOf(error)) {
     case 'ERR_CLUSTER_ALONE':
     case 'ERR_MASTER_DRAINING':
-      // Nothing was done.
+      // The master has done nothing.
       return master.hasOthers && !hasBegun ? new BrokenCallError(master, false, error) : error;
     case 'ERR_SOCKET':
     case 'ERR_MASTER_STOPPED':
@@ -94,17 +97,22 @@ function breakOf(error: unknown, master: ReachedMaster, hasBegun = false): unkno
 }
 
 export interface AttemptsOptions {
-  /** When the call was made, as `performance.now()` counts. Default: now. */
+  /** Time of the call, on the clock of `performance.now()`. Default: now. */
   readonly since?: number;
-  /** Whether, once it may have been begun, it goes on only where the jobs of that master are kept. */
+  /**
+   * Whether the call, once it may have been started, may continue only on masters with the same job
+   * storage.
+   */
   readonly isJob?: boolean;
-  /** Whether it may be begun twice: it only reads, or comes to the same. */
+  /** Whether the call may be carried out twice, because it only reads or has the same result. */
   readonly isHarmless?: boolean;
-  /** Whether it must not be repeated once a master may have carried it out. Default false. */
+  /**
+   * Whether the call must not be repeated once a master may have carried it out. Default: `false`.
+   */
   readonly isOnce?: boolean;
 }
 
-/** One call, or one stream, over several masters. */
+/** Attempts of one call or one stream over several masters. */
 export class Attempts {
   readonly #source: MasterSource;
   readonly #name: string;
@@ -114,12 +122,12 @@ export class Attempts {
   readonly #isOnce: boolean;
   #breaks = 0;
   #ends = 0;
-  /** When the master took no connection for the first time. */
+  /** Time at which the master first refused a connection. */
   #refusedSince: number | undefined;
   #refusals = 0;
-  /** Whether a master has refused the job because of its id. */
+  /** Whether a master has rejected the job because of its id. */
   #wasRefused = false;
-  /** The one that may have carried it out, or begun to. */
+  /** First master that may have carried out the call, completely or in part. */
   #begunAt: ReachedMaster | undefined;
 
   constructor(source: MasterSource, name: string, options: AttemptsOptions = {}) {
@@ -131,15 +139,15 @@ export class Attempts {
     this.#isOnce = options.isOnce ?? false;
   }
 
-  /** Whether a master that ended may have carried it out, or begun to. */
+  /** Whether a master that stopped may have carried out the call, completely or in part. */
   get wasSent(): boolean {
     return this.#begunAt !== undefined;
   }
 
-  /** The next try of a value. */
+  /** Makes the next attempt to get a value. */
   async try<T>(work: (master: ReachedMaster) => Promise<T>): Promise<T> {
     const master = await this.#master();
-    if (master === undefined) throw new TypeError('nothing ends the wait');
+    if (master === undefined) throw new TypeError('a wait without a signal must return a master');
     return this.#guard(master, () => work(master));
   }
 
@@ -148,8 +156,9 @@ export class Attempts {
   }
 
   /**
-   * The next try of a stream, which has begun when it resolves; breaks of it are those of the call.
-   * @returns `undefined` when the signal fires first
+   * Makes the next attempt to open a stream, which has started when the promise resolves. Breaks of
+   * the stream count as breaks of the call.
+   * @returns `undefined` if the signal is aborted first
    */
   async open<T>(
     begin: (master: ReachedMaster) => Promise<AsyncIterable<T>>,
@@ -171,7 +180,10 @@ export class Attempts {
     })();
   }
 
-  /** The next try of a stream. An item that says that all is over is held back until it has ended. */
+  /**
+   * Makes the next attempt to read a stream. A final item is returned only after the stream has
+   * ended.
+   */
   async *stream(
     method: NamedMethod,
     parameters: object,
@@ -187,7 +199,7 @@ export class Attempts {
     if (last !== undefined) yield last;
   }
 
-  /** The stream has gone on: what broke before counts no more. */
+  /** Resets the counters of breaks, because the stream has made progress. */
   goesOn(): void {
     [this.#breaks, this.#ends] = [0, 0];
   }
@@ -197,7 +209,7 @@ export class Attempts {
     try {
       master = await this.#source.master(signal, this.#since);
     } catch (cause) {
-      throw new NoMasterError('no master takes calls', { cause });
+      throw new NoMasterError('no master accepts calls', { cause });
     }
     if (master !== undefined) this.#requireSameJobs(master);
     return master;
@@ -217,8 +229,8 @@ export class Attempts {
   }
 
   /**
-   * After a failure: resolves when it may be tried again.
-   * @throws the failure, if the end of a master is not what it was
+   * Handles a failure. Resolves when the call may be attempted again.
+   * @throws the failure, unless it was caused by the end of a master
    */
   async afterBreak(error: unknown): Promise<void> {
     if (error instanceof NoMasterError) throw this.#failure(error.cause);
@@ -233,7 +245,10 @@ export class Attempts {
     else this.#limitRefusals(error);
   }
 
-  /** A master that hears of the job only now refuses another one of its id: it is looked up again. */
+  /**
+   * Whether a master rejected the job id because it received the job only now. The job is then
+   * looked up again.
+   */
   #isConflict(error: unknown): boolean {
     if (!this.#isJob || !this.wasSent || codeOf(error) !== 'ERR_ARGS') return false;
     const isFirst = !this.#wasRefused;
@@ -267,7 +282,7 @@ export class Attempts {
     return this.wasSent && !this.#isHarmless ? this.outcomeUnknown(cause) : cause;
   }
 
-  /** Repeats the work, one attempt after the other, until it succeeds or may not be repeated. */
+  /** Repeats the work, one attempt after the other, until it succeeds or must not be repeated. */
   async settle<T>(work: () => Promise<T>): Promise<T> {
     for (;;) {
       try {
@@ -279,7 +294,7 @@ export class Attempts {
     }
   }
 
-  /** The items of each attempt, until one ends without a break. */
+  /** Returns the items of each attempt until one ends without a break. */
   async *settleStream<T>(open: () => AsyncIterable<T>): AsyncGenerator<T, void, void> {
     for (;;) {
       try {
@@ -292,13 +307,13 @@ export class Attempts {
     }
   }
 
-  /** @throws RemoteError ERR_OUTCOME_UNKNOWN if a master may have carried it out */
+  /** @throws RemoteError ERR_OUTCOME_UNKNOWN if a master may have carried out the call */
   refuseRepetition(): void {
     if (this.wasSent) throw this.outcomeUnknown();
   }
 
   outcomeUnknown(cause?: unknown): RemoteError {
-    const message = `${this.#name}: the master ended meanwhile; whether it was done is not known`;
+    const message = `${this.#name}: the master stopped during the call; it is unknown whether it was carried out`;
     return new RemoteError('ERR_OUTCOME_UNKNOWN', message, { cause });
   }
 }
@@ -308,7 +323,7 @@ function isLast(item: unknown): boolean {
   return item.type === 'finished' || item.type === 'ended';
 }
 
-/** A value: repeated if that does no harm. */
+/** Calls a method that returns a value, and repeats it if that is harmless. */
 export async function callOver(
   source: MasterSource,
   method: NamedMethod,
@@ -319,7 +334,10 @@ export async function callOver(
   return attempts.settle(() => attempts.call(method, parameters));
 }
 
-/** A stream of something that only reads: it begins anew, and its first item is told once. */
+/**
+ * Streams data that is only read. After a break the stream starts anew, and its first item is not
+ * returned again.
+ */
 export async function* streamOver(
   source: MasterSource,
   method: NamedMethod,
@@ -338,10 +356,13 @@ export async function* streamOver(
   });
 }
 
-/** No event: what follows it begins with an event that says that some are missing. */
+/** Id that matches no event. The events after it start with one that reports missing events. */
 const noEvent = 'none';
 
-/** Events, from the one after the last that was read on; listens when it resolves. */
+/**
+ * Subscribes to events and continues after the last received one. The subscription is active when
+ * the promise resolves.
+ */
 export async function subscribeOver(
   source: MasterSource,
   method: NamedMethod,
@@ -362,7 +383,7 @@ export async function subscribeOver(
       try {
         for await (const event of events) {
           attempts.goesOn();
-          // The row of the method says so.
+          // The row of the method guarantees this type.
           after = (event as MasterEvent).id ?? after;
           yield event;
         }

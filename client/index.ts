@@ -1,4 +1,4 @@
-/** The client of a running master, for other rooms. */
+/** Client of a running master, for other rooms. */
 
 export { connectExtension, connectMaster } from './connect.ts';
 export { type LocalMaster, localConnection, type RemoteMaster } from './connection.ts';

@@ -1,4 +1,4 @@
-/** The interface of a master elsewhere, over its local socket or its HTTP API. */
+/** Interface of a master in another process, over its local socket or its HTTP API. */
 
 import {
   type CallableApi,
@@ -13,7 +13,7 @@ import {
 import type { Connection } from './connection.ts';
 import { callMethod, type MethodCaller, openMethodStream } from './rpc-client.ts';
 
-/** The master's interface over whatever carries its calls. */
+/** Returns the master's interface on top of any caller. */
 export function createMasterApi(caller: MethodCaller): MasterApi {
   return {
     ...clientOf<CallableApi>(caller, rpcTable),
@@ -21,7 +21,7 @@ export function createMasterApi(caller: MethodCaller): MasterApi {
   };
 }
 
-/** Calls each method of a table: as this user, if a token is given. */
+/** Returns functions that call each method of a table, as the user of `token` if there is one. */
 function clientOf<T>(caller: MethodCaller, table: RpcTableOf<T>, token?: string, prefix = ''): T {
   const methods = Object.entries<RpcMethod | RpcTable>({ ...table }).map(([key, row]) => {
     const name = `${prefix}${key}`;
@@ -38,7 +38,7 @@ function clientOf<T>(caller: MethodCaller, table: RpcTableOf<T>, token?: string,
     if (row.isLive === true) return [key, openStream];
     return [key, row.isStream ? stream : callOnce];
   });
-  // The rows of `table` are of the methods of `T`, one by one.
+  // `table` has one row for each method of `T`.
   return Object.fromEntries(methods) as T;
 }
 
@@ -69,27 +69,36 @@ function createUserApi(caller: MethodCaller, token: string): UserApi {
   };
 }
 
-/** Over a connection, each comes by itself. */
+/** Returns each item in a batch of its own, because a connection sends items one by one. */
 async function* inSingleItemBatches<T>(
   items: AsyncIterable<T>,
 ): AsyncGenerator<readonly T[], void, void> {
   for await (const item of items) yield [item];
 }
 
-/** A stream that begins with the first read; ends when the reader stops or the signal fires. */
+/**
+ * Returns a stream that opens with the first read. It ends when the reader stops or the signal is
+ * aborted.
+ */
 async function* streamOf<T>(open: () => Promise<AsyncIterable<T>>): AsyncGenerator<T, void, void> {
   yield* await open();
 }
 
-/** Methods that an extension of a running master has. */
+/** Methods of an extension of a running master. */
 export interface ExtensionClient {
-  /** One value. `T` is what the extension promises for the method. @throws RemoteError */
+  /**
+   * Calls a method that returns a value. `T` is the type that the extension documents.
+   * @throws RemoteError
+   */
   call<T>(method: string, parameters?: object): Promise<T>;
-  /** A stream; ends with the signal. @throws RemoteError from the iteration */
+  /**
+   * Calls a method that returns a stream. The signal ends it.
+   * @throws RemoteError from the iteration
+   */
   stream<T>(method: string, parameters?: object, signal?: AbortSignal): AsyncIterable<T>;
 }
 
-/** An extension of one master. */
+/** Returns the client of an extension of one master. */
 export function extensionOver(connection: Connection, extension: string): ExtensionClient {
   return {
     call: (method, parameters = {}) => callMethod(connection, `${extension}.${method}`, parameters),

@@ -1,4 +1,4 @@
-/** Finds a master that takes calls among several addresses, and stays with it until a call breaks. */
+/** Selects a master that accepts calls from several addresses, and uses it until a call breaks. */
 
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,21 +11,27 @@ import { callerOf, callMethod } from './rpc-client.ts';
 
 type MasterDescription = Awaited<ReturnType<UserApi['describeMaster']>>;
 
-/** Masters whose HTTP API is served: those of a cluster. */
+/** Masters of a cluster with an HTTP API. */
 export interface RemoteMasters extends Omit<RemoteMaster, 'url'> {
   /**
-   * Their addresses, each as `url` of {@link RemoteMaster}. Calls go to the first one, and on to the
-   * next when that cannot be reached or ends.
+   * Addresses of the masters, each like `url` of {@link RemoteMaster}. Calls go to the first one,
+   * and to the next if that is unreachable or stops.
    */
   readonly urls: readonly (string | URL)[];
 }
 
-/** For which masters are looked for before calls fail: longer than the log elects a leader. */
+/**
+ * Time to search for a master before calls fail, in milliseconds. It exceeds the time in which the
+ * log elects a leader.
+ */
 const reachMs = 15_000;
 const retryDelays = { initialDelayMs: 100, maxDelayMs: 1000 };
-/** In which a master must say that it is there. */
+/** Time in which a master must answer, in milliseconds. */
 const answerMs = 5000;
-/** How often it is asked while calls wait for it, and for how long it may be silent then. */
+/**
+ * Interval at which a master is checked while calls wait for it, and the maximum time without an
+ * answer, in milliseconds.
+ */
 const watchMs = 3000;
 const silentMs = 10_000;
 
@@ -34,12 +40,12 @@ export class MasterList implements MasterSource {
   readonly #connections: readonly Connection[];
   #current: ReachedMaster | undefined;
   #reaching: Promise<ReachedMaster> | undefined;
-  /** Where the search begins. */
+  /** Index at which the search starts. */
   #first = 0;
 
-  /** @throws TypeError without an address, and as {@link remoteConnection} */
+  /** @throws TypeError without an address, and like {@link remoteConnection} */
   constructor({ urls, ...access }: RemoteMasters) {
-    if (urls.length === 0) throw new TypeError('urls: expected at least one address');
+    if (urls.length === 0) throw new TypeError('urls: must contain at least one address');
     this.#connections = urls.map((url) => remoteConnection({ ...access, url }));
   }
 
@@ -53,10 +59,10 @@ export class MasterList implements MasterSource {
   }
 
   refused(cause: unknown): Error {
-    return new RemoteError('ERR_SOCKET', 'the master takes no connections', { cause });
+    return new RemoteError('ERR_SOCKET', 'the master does not accept connections', { cause });
   }
 
-  /** The first one that is ready; else the first one that answers. */
+  /** Returns the first master that is ready, otherwise the first one that answers. */
   async #reach(): Promise<ReachedMaster> {
     const since = performance.now();
     for (let round = 1; ; round += 1) {
@@ -83,15 +89,15 @@ export class MasterList implements MasterSource {
     return visited;
   }
 
-  /** @throws RemoteError where no master answers */
+  /** @throws RemoteError if no master answers */
   async #visit(index: number): Promise<VisitedMaster> {
     const [connection] = this.#connections.slice(index);
-    if (connection === undefined) throw new RangeError('an address was taken away');
+    if (connection === undefined) throw new RangeError('the list of addresses was changed');
     let description: MasterDescription | undefined;
     try {
       description = await describe(connection);
     } catch (error) {
-      // Whatever else it refuses, it is there.
+      // The master is reachable, whatever else it rejects.
       if (isUnreachable(error)) throw error;
     }
     const leave = (): void => {
@@ -103,12 +109,15 @@ export class MasterList implements MasterSource {
   #noneReached(failures: readonly unknown[]): RemoteError {
     const [cause] = failures;
     const reasons = failures.map((it) => (it instanceof Error ? it.message : String(it)));
-    const message = `none of ${this.#connections.length} masters can be reached: ${reasons.join('; ')}`;
+    const message = `cannot reach any of ${this.#connections.length} masters: ${reasons.join('; ')}`;
     return new RemoteError('ERR_SOCKET', message, { cause, wasSent: false });
   }
 }
 
-/** What a master says of itself to whoever calls. @throws RemoteError */
+/**
+ * Returns the master's description of itself.
+ * @throws RemoteError
+ */
 async function describe(connection: Connection): Promise<MasterDescription> {
   const silent = new AbortController();
   const timer = setTimeout(() => silent.abort(), answerMs);
@@ -130,12 +139,12 @@ function isUnreachable(error: unknown): boolean {
 interface Visit {
   readonly index: number;
   readonly connection: Connection;
-  /** `undefined`: it does not tell this caller. */
+  /** `undefined` if the master does not disclose it to this caller. */
   readonly description: MasterDescription | undefined;
   readonly onBreak: () => void;
 }
 
-/** A master that answered. While calls wait for it, it is asked whether it still does. */
+/** A master that answered. While calls wait for it, it is checked periodically. */
 class VisitedMaster implements ReachedMaster {
   readonly index: number;
   readonly caller: ReachedMaster['caller'];
@@ -146,14 +155,14 @@ class VisitedMaster implements ReachedMaster {
   readonly isReady: boolean;
   readonly onBreak: () => void;
   readonly #end = new AbortController();
-  /** Fires when it answers nothing more: calls that wait for it break. */
+  /** Aborted when the master no longer answers, so that waiting calls break. */
   readonly #silent = new AbortController();
   readonly #plain: Connection;
   #waiting = 0;
   #watching: Promise<void> | undefined;
 
   constructor({ index, connection, description, onBreak }: Visit) {
-    // Each call that is under way listens to them.
+    // Each pending call adds a listener.
     setMaxListeners(0, this.#end.signal, this.#silent.signal);
     this.index = index;
     this.#plain = connection;

@@ -1,4 +1,7 @@
-/** Calls methods of a master over a connection. master/rpc/call-server.ts has the form of calls. */
+/**
+ * Calls methods of a master over a connection. master/rpc/call-server.ts documents the format of
+ * calls.
+ */
 
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { createInterface } from 'node:readline';
@@ -7,7 +10,10 @@ import { codeOf, parseJson } from '#runtime';
 import type { Connection } from './connection.ts';
 import { RemoteError } from './errors.ts';
 
-/** One value. `T` is what the method table promises for `method`. */
+/**
+ * Calls a method that returns a value. `T` is the type that the method table documents for
+ * `method`.
+ */
 export async function callMethod<T>(
   connection: Connection,
   method: string,
@@ -19,7 +25,7 @@ export async function callMethod<T>(
   return fromJson(body.result) as T;
 }
 
-/** A stream that has begun when it resolves. */
+/** Opens a stream, which has started when the promise resolves. */
 export async function openMethodStream<T>(
   connection: Connection,
   method: string,
@@ -33,7 +39,7 @@ export async function openMethodStream<T>(
     throw error;
   });
   const isStream = response?.headers['content-type'] === 'application/x-ndjson';
-  // What is refused before it begins is told at once.
+  // A rejection before the stream starts is reported at once.
   if (response !== undefined && !isStream) {
     throw toRemoteError(
       connection,
@@ -52,7 +58,7 @@ async function* readStream<T>(
   try {
     yield* readStreamItems<T>(connection, response);
   } catch (error) {
-    // Whoever ended it has what they wanted.
+    // The caller ended the stream, so this is not an error.
     if (signal?.aborted) return;
     throw lostConnection(connection, error);
   } finally {
@@ -82,7 +88,7 @@ async function postRequest(
   parameters: object,
   signal?: AbortSignal,
 ): Promise<IncomingMessage> {
-  // What a user's token calls is the user's, whatever the account.
+  // A call with a user's token has the rights of that user, not of the account.
   const hasToken = 'token' in parameters && parameters.token !== undefined;
   const isOfAccount = methodsWithUser.has(method) && !hasToken;
   const proof = isOfAccount ? await connection.prove?.() : undefined;
@@ -97,7 +103,7 @@ interface RpcRequest {
   readonly method: string;
   readonly parameters: object;
   readonly signal: AbortSignal | undefined;
-  /** Of the proof which account calls. */
+  /** Secret that proves the calling account. */
   readonly secret: string | undefined;
 }
 
@@ -116,12 +122,12 @@ function sendRequest(
     request.once('error', (cause: NodeJS.ErrnoException) => {
       reject(new RemoteError('ERR_SOCKET', `${name}: ${explain(cause)}`, { cause, wasSent }));
     });
-    // Parameters are made of Salt's values: the interface's types say so.
+    // The types of the interface ensure that parameters consist of Salt's values.
     request.end(writeMarkedJson(parameters));
   });
 }
 
-/** Calls the listener before the first byte of a request goes to whom it is for. */
+/** Calls the listener before the first byte of a request is sent to the master. */
 function onConnected(request: ClientRequest, listener: () => void): void {
   request.once('socket', (socket) => {
     if (request.reusedSocket || !socket.connecting) listener();
@@ -139,39 +145,52 @@ async function readBody(connection: Connection, response: IncomingMessage): Prom
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** What reading an answer failed with: the master ended, unless it said what failed. */
+/**
+ * Returns the error for a failed read: ERR_SOCKET if the connection was lost, otherwise the cause
+ * itself.
+ */
 function lostConnection({ name }: Connection, cause: unknown): unknown {
   const isLost = ['ABORT_ERR', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT'].includes(codeOf(cause) ?? '');
   if (cause instanceof RemoteError || !isLost) return cause;
   return new RemoteError('ERR_SOCKET', `${name}: the master closed the connection`, { cause });
 }
 
-/** A line as the master writes it. */
+/** A line of the response. */
 interface RpcLine {
   readonly result?: unknown;
   readonly item?: unknown;
   readonly end?: boolean;
-  /** It ended because the master is being closed. */
+  /** Whether the stream ended because the master shuts down. */
   readonly closed?: boolean;
   readonly error?: unknown;
 }
 
-/** @throws RemoteError ERR_SOCKET for what no master wrote: a proxy, for instance */
+/**
+ * Parses a line of the response.
+ * @throws RemoteError ERR_SOCKET if it was not written by a master but, for example, by a proxy
+ */
 function parseRpcLine({ name }: Connection, text: string): RpcLine {
   try {
     const line: unknown = parseJson(text);
     if (typeof line === 'object' && line !== null) return line;
   } catch (cause) {
-    throw new RemoteError('ERR_SOCKET', `${name}: what answers is no master`, { cause });
+    throw new RemoteError(
+      'ERR_SOCKET',
+      `${name}: the response does not come from a saltbridge master; check the address`,
+      { cause },
+    );
   }
-  throw new RemoteError('ERR_SOCKET', `${name}: what answers is no master`);
+  throw new RemoteError(
+    'ERR_SOCKET',
+    `${name}: the response does not come from a saltbridge master; check the address`,
+  );
 }
 
-/** What fastify says of requests that come while it is being closed. */
+/** Error text of fastify for requests that arrive while it shuts down. */
 const closingServer = 'Service Unavailable';
 
 function closedError({ name }: Connection): RemoteError {
-  return new RemoteError('ERR_MASTER_STOPPED', `${name}: the master is being closed`);
+  return new RemoteError('ERR_MASTER_STOPPED', `${name}: the master is shutting down`);
 }
 
 function toRemoteError({ name }: Connection, error: unknown): RemoteError {
@@ -180,25 +199,28 @@ function toRemoteError({ name }: Connection, error: unknown): RemoteError {
     return new RemoteError(String(error.code), message);
   }
   if (error === closingServer) {
-    const message = `${name}: the HTTP API is being closed; nothing was done`;
+    const message = `${name}: the HTTP API is shutting down; nothing was done`;
     return new RemoteError('ERR_MASTER_STOPPED', message, { wasSent: false });
   }
-  // Of the HTTP server, for instance where it has no such path.
+  // Error of the HTTP server, for example for an unknown path.
   return typeof error === 'string'
-    ? new RemoteError(error, `${name}: the HTTP API refused it`)
-    : new RemoteError('ERR_SOCKET', `${name}: what answers is no master`);
+    ? new RemoteError(error, `${name}: the HTTP API rejected the request`)
+    : new RemoteError(
+        'ERR_SOCKET',
+        `${name}: the response does not come from a saltbridge master; check the address`,
+      );
 }
 
-/** A method of the table, by its name on the wire. */
+/** A method of the table with its name on the wire. */
 export interface NamedMethod {
   readonly name: string;
   readonly row: RpcMethod;
 }
 
-/** Carries calls of the method table to a master. */
+/** Sends calls of the method table to a master. */
 export interface MethodCaller {
   call(method: NamedMethod, parameters: object): Promise<unknown>;
-  /** A stream that has begun when it resolves. */
+  /** Opens a stream, which has started when the promise resolves. */
   open(
     method: NamedMethod,
     parameters: object,
@@ -206,7 +228,7 @@ export interface MethodCaller {
   ): Promise<AsyncGenerator<unknown, void, void>>;
 }
 
-/** Carries calls over a connection. */
+/** Returns a caller that uses a connection. */
 export function callerOf(connection: Connection): MethodCaller {
   return {
     call: ({ name }, parameters) => callMethod(connection, name, parameters),

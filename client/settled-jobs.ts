@@ -1,7 +1,8 @@
 /**
- * Jobs across the end of the master that published them. Each has its job id before it is sent, and
- * a job is stored before it leaves. Where the next master knows none of that id, or knows that it was
- * never sent, it is published then; else the job is followed on and never published again.
+ * Completes jobs when the master that published them stops. Each job gets its id before it is sent,
+ * and the master stores a job before publishing it. If the next master does not have the job, or
+ * has stored that it was never sent, the job is published then. Otherwise it is followed and never
+ * published again.
  */
 
 import {
@@ -24,12 +25,12 @@ import {
 } from './fail-over.ts';
 import type { MethodCaller, NamedMethod } from './rpc-client.ts';
 
-/** A row of the table of methods. */
+/** Returns a method of the table with its name. */
 function methodOf(name: string, row: unknown): NamedMethod {
   return { name, row: row as RpcMethod };
 }
 
-/** The methods of jobs that calls are settled by. */
+/** Methods used to look up and continue jobs. */
 export const jobMethods: Readonly<
   Record<'publish' | 'run' | 'batch' | 'follow' | 'show', NamedMethod>
 > = {
@@ -41,8 +42,9 @@ export const jobMethods: Readonly<
 };
 
 /**
- * Calls over several masters, which says for each method how it goes on with the next one.
- * @param nextJid - job ids that nobody else makes
+ * Returns a caller that uses several masters. It selects for each method how a call continues with
+ * the next master.
+ * @param nextJid - returns unique job ids
  */
 export function failOverCaller(source: MasterSource, nextJid: () => string): MethodCaller {
   const jobs = new SettledJobs(source, nextJid);
@@ -78,18 +80,18 @@ export function failOverCaller(source: MasterSource, nextJid: () => string): Met
   };
 }
 
-/** Parameters of `jobs.publish`, `run` and `batch`, as far as they matter here. */
+/** Parameters of `jobs.publish`, `run` and `batch` that matter here. */
 interface JobParameters {
   readonly jid?: string;
   readonly user?: string;
-  /** Whoever it is of calls; the job ids of users are the master's. */
+  /** Token of the calling user. The master chooses the job ids of users. */
   readonly token?: string;
   readonly size?: number | string;
   readonly failHard?: boolean;
   readonly delimiter?: string;
 }
 
-/** What matters of what a job tells. */
+/** Fields of a job update that matter here. */
 interface Update {
   readonly type: string;
   readonly jid?: string;
@@ -104,16 +106,16 @@ interface Update {
   readonly deliveries?: readonly Delivery[];
 }
 
-/** What a master keeps of a job. */
+/** A job as a master has stored it. */
 interface KeptJob {
   readonly receipt: JobReceipt;
-  /** Those of its minions that it was never sent to. */
+  /** Minions to which the job was never sent. */
   readonly notSent: readonly string[];
 }
 
 /**
- * Publications of a process that are under way at a time: each of them has to be settled when the
- * master ends; the others wait here and were certainly not sent.
+ * Maximum number of simultaneous publications of a process. Each of them must be looked up if the
+ * master stops. The others wait here, and it is certain that they were not sent.
  */
 const maxPublishing = 32;
 
@@ -123,18 +125,22 @@ export class SettledJobs {
   readonly #publishing = new Semaphore(maxPublishing);
   #waiting = 0;
 
-  /** @param nextJid - job ids that nobody else makes */
+  /** @param nextJid - returns unique job ids */
   constructor(source: MasterSource, nextJid: () => string) {
     this.#source = source;
     this.#nextJid = nextJid;
   }
 
-  /** `jobs.publish`. */
+  /** Calls `jobs.publish`. */
   async publish(parameters: JobParameters): Promise<unknown> {
     if (this.#waiting >= maxWaitingCalls) {
-      throw new RemoteError('ERR_WAITING_CALLS', `${maxWaitingCalls} publications wait`, {
-        wasSent: false,
-      });
+      throw new RemoteError(
+        'ERR_WAITING_CALLS',
+        `${maxWaitingCalls} publications already wait for a master`,
+        {
+          wasSent: false,
+        },
+      );
     }
     this.#waiting += 1;
     const since = performance.now();
@@ -156,7 +162,7 @@ export class SettledJobs {
     });
   }
 
-  /** `jobs.run`. */
+  /** Calls `jobs.run`. */
   async *run(parameters: JobParameters, signal?: AbortSignal): AsyncGenerator<unknown, void, void> {
     const jid = await this.#jidOf(parameters, signal);
     const attempts = new Attempts(this.#source, `jobs.run of ${jid ?? 'a user'}`, { isJob: true });
@@ -178,7 +184,7 @@ export class SettledJobs {
     }
   }
 
-  /** `jobs.follow`. */
+  /** Calls `jobs.follow`. */
   async *follow(
     parameters: JobParameters,
     signal?: AbortSignal,
@@ -191,7 +197,10 @@ export class SettledJobs {
     );
   }
 
-  /** `jobs.batch`: minions that it has not reached yet are a batch of their own, of the same id. */
+  /**
+   * Calls `jobs.batch`. Minions that the batch has not yet reached become a new batch with the same
+   * id.
+   */
   async *batch(
     parameters: JobParameters,
     signal?: AbortSignal,
@@ -242,7 +251,7 @@ export class SettledJobs {
     }
   }
 
-  /** `run` of runners and wheel functions. */
+  /** Calls `run` of runners and wheel functions. */
   async runFunction(method: NamedMethod, parameters: JobParameters): Promise<unknown> {
     return this.#callFunction(method, parameters, ({ jid, returns }) => {
       const [kept] = returns;
@@ -253,7 +262,7 @@ export class SettledJobs {
         return: value,
         success,
       } = Object.fromEntries(told instanceof Map ? told : Object.entries(told));
-      // What is for its caller alone is not kept.
+      // A result that is intended for the caller only is not stored.
       if (value === undefined || value === null) return undefined;
       const isSuccess = success === true;
       const result: FunctionResult = {
@@ -267,7 +276,7 @@ export class SettledJobs {
     });
   }
 
-  /** `start` of runners and wheel functions. */
+  /** Calls `start` of runners and wheel functions. */
   async startFunction(method: NamedMethod, parameters: JobParameters): Promise<unknown> {
     const kind = method.name.startsWith('wheel') ? 'wheel' : 'run';
     return this.#callFunction(method, parameters, ({ jid }) => ({
@@ -276,7 +285,10 @@ export class SettledJobs {
     }));
   }
 
-  /** What has begun and is not in the list of jobs may have been done in part. */
+  /**
+   * Calls a runner or wheel function. If it may have started and is not in the list of jobs, its
+   * outcome is unknown.
+   */
   async #callFunction(
     method: NamedMethod,
     parameters: JobParameters,
@@ -288,9 +300,9 @@ export class SettledJobs {
     for (;;) {
       try {
         if (!attempts.wasSent) return await attempts.call(method, request);
-        // Whoever may not do everything looks up jobs alone.
+        // Users without full rights can look up jobs only, not functions.
         if ((await this.#source.master())?.ownJobs !== undefined) attempts.refuseRepetition();
-        // The row says what it gives.
+        // The row of the method guarantees this type.
         const report = (await attempts.call(jobMethods.show, { jid })) as JobReport;
         const result = resultOf(report);
         if (result === undefined) attempts.refuseRepetition();
@@ -303,8 +315,8 @@ export class SettledJobs {
   }
 
   /**
-   * `undefined`: what becomes of it cannot be learned from its job id.
-   * @throws that there is no master
+   * Returns the job id of a call, or `undefined` if its result cannot be looked up by a job id.
+   * @throws without a master
    */
   async #jidOf(
     { jid, user = '', token }: JobParameters,
@@ -316,7 +328,10 @@ export class SettledJobs {
     return `${this.#nextJid()}${ownJobs}`;
   }
 
-  /** What the next master keeps of a job; `undefined`: none of this id was ever published. */
+  /**
+   * Returns the job as the next master has stored it, or `undefined` if no job with this id was
+   * ever published.
+   */
   async #keptJob(attempts: Attempts, jid: string | undefined): Promise<KeptJob | undefined> {
     if (!attempts.wasSent || jid === undefined) return undefined;
     try {
@@ -332,7 +347,7 @@ export class SettledJobs {
         return { receipt: { jid, minions, missing, skipped, ...narrowed }, notSent };
       }
     } catch (error) {
-      // What it refuses to tell says nothing of what was done.
+      // A denied lookup does not reveal whether the job was published.
       if (codeOf(error) === 'ERR_DENIED') throw attempts.outcomeUnknown(error);
       if (codeOf(error) !== 'ERR_JOB_UNKNOWN') throw error;
     }
@@ -351,10 +366,10 @@ export class SettledJobs {
   }
 }
 
-/** What a caller was told of a job, over all that told it. */
+/** Updates of a job that the caller has received, from all masters together. */
 class SeenUpdates {
   readonly #names = new Set<string>();
-  /** Of the job, once it was told. */
+  /** Job id, once an update contained it. */
   jid: string | undefined;
 
   async *fresh(items: AsyncIterable<unknown>): AsyncGenerator<unknown, void, void> {
@@ -368,13 +383,13 @@ class SeenUpdates {
     }
   }
 
-  /** More minions get the job: it is published, and ends, once more. */
+  /** Allows the next `published` update, because more minions receive the job. */
   expectAnother(): void {
     this.#names.delete('published');
   }
 }
 
-/** `undefined`: it may be told again. */
+/** Returns the name of an update, or `undefined` for updates that may be repeated. */
 function nameOf({ type, minion, resource = '' }: Update): string | undefined {
   if (type === 'return') return `return ${minion} ${resource}`;
   return type === 'published' || type === 'gathered' ? type : undefined;
@@ -382,7 +397,10 @@ function nameOf({ type, minion, resource = '' }: Update): string | undefined {
 
 const knownReasons: ReadonlySet<string | undefined> = new Set(['key-not-accepted', 'not-sent']);
 
-/** Silence says nothing where the job may never have left, or its return may have been lost. */
+/**
+ * Returns the update with the reason `unknown` for silent minions. The job may not have been sent
+ * to them, or their return may have been lost.
+ */
 function settledUpdate(update: Update): Update {
   if (update.type !== 'finished' || update.deliveries === undefined) return update;
   return {
@@ -397,7 +415,7 @@ function failureOf({ type, minion, retcode }: Update): string | undefined {
   return type === 'return' && retcode !== 0 ? minion : undefined;
 }
 
-/** A part of those that were there at first. */
+/** Returns a percentage size as a number of the initially matched minions. */
 function absoluteSize(size: number | string = 1, minions: number): number | string {
   if (typeof size !== 'string' || !size.endsWith('%')) return size;
   return Math.max(1, Math.floor((Number(size.slice(0, -1)) / 100) * minions));

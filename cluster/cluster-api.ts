@@ -1,4 +1,4 @@
-/** The interface `cluster` of a master. */
+/** Implements the `cluster` interface of a master. */
 
 import type { FixedConfig } from '#config';
 import { type MasterApi, type MasterContext, MasterError, version } from '#master';
@@ -9,7 +9,9 @@ import type { OpenCluster } from './open-cluster.ts';
 const defaultSeconds = 3600;
 const defaultDrainSeconds = 300;
 
-/** Also lets masters join that show a ticket, until the master closes. */
+/**
+ * Creates the interface. Until the master closes, it also answers masters that join with a ticket.
+ */
 export function createClusterApi(
   cluster: OpenCluster,
   { stateDir }: FixedConfig,
@@ -25,7 +27,7 @@ export function createClusterApi(
     ticket: ({ seconds = defaultSeconds } = {}) => service.ticket(seconds),
     remove: ({ member }) => remove(cluster, member),
     drain: async ({ seconds = defaultDrainSeconds } = {}) => {
-      log.info('this member is drained: it takes no new jobs and calls');
+      log.info('draining this member: it accepts no new jobs or calls');
       cluster.calls.close();
       await context.duties?.handOver();
       const limit = timeLimit(seconds * 1000);
@@ -36,7 +38,7 @@ export function createClusterApi(
       return { active: cluster.calls.active };
     },
     resume: async () => {
-      log.info('this member takes jobs and calls again');
+      log.info('this member accepts jobs and calls again');
       cluster.calls.open();
       context.duties?.resume();
     },
@@ -46,9 +48,12 @@ export function createClusterApi(
 /** @throws MasterError ERR_ARGS */
 async function remove(cluster: OpenCluster, name: string): Promise<void> {
   const member = cluster.status().members.find((it) => it.name === name);
-  if (member === undefined) throw new MasterError('ERR_ARGS', `there is no member ${name}`);
+  if (member === undefined) throw new MasterError('ERR_ARGS', `unknown member ${name}`);
   if (member.isAlive) {
-    throw new MasterError('ERR_ARGS', `member ${name} is alive; stop it, and let it leave itself`);
+    throw new MasterError(
+      'ERR_ARGS',
+      `member ${name} is running; stop it and run saltbridge cluster leave on it`,
+    );
   }
   await cluster.store.removeMember(name);
 }

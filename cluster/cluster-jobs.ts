@@ -1,4 +1,4 @@
-/** Jobs that other members of the cluster publish to their minions, and the returns that they take. */
+/** Sends jobs of other members to the minions of this member, and forwards the returns. */
 
 import { randomBytes } from 'node:crypto';
 import Type from 'typebox';
@@ -20,23 +20,26 @@ type OtherMembers = ReturnType<ClusterMember['jobs']['open']>;
 type JobsOfMembersDeps = Parameters<ClusterMember['jobs']['open']>[0];
 
 const publishingPrefix: Key = ['publishing'];
-/** For so long a member that was cut off from the log for a moment publishes what it finds there. */
+/**
+ * Maximum age of a job in milliseconds. A member that was briefly cut off from the log still
+ * publishes younger jobs that it finds there.
+ */
 const publishedWithinMs = 15_000;
 const rowLifeMs = 60_000;
-/** For so long returns of a job that is not kept are passed on. */
+/** Time in milliseconds during which returns of a job that is not stored are forwarded. */
 const passedOnMs = 60_000;
 
 export interface ClusterJobsDeps extends JobsOfMembersDeps {
   readonly cluster: Cluster;
 }
 
-/** Rows `publishing/<jid>/<random>`: a publication that the other members publish as well. */
+/** Rows `publishing/<jid>/<random>`: a publication that the other members must send as well. */
 const noticeRow = defineRow({
   name: 'publication',
   schema: Type.Object({
     /** Name of the member that published the job. */
     by: Type.String(),
-    /** Milliseconds since 1970, by the clock of that member. */
+    /** Time of publishing on that member's clock, in milliseconds since 1970. */
     at: Type.Number(),
     serial: Type.Number(),
     load: Type.Unsafe<PublicationLoad>(
@@ -49,8 +52,9 @@ const noticeRow = defineRow({
 });
 
 /**
- * A job that is kept reaches the others through the log, in the write that keeps it: who publishes
- * it knows it, in the same order everywhere. What is not kept goes beside the log.
+ * Exchanges jobs with the other members. A job that is stored reaches them through the log, in the
+ * write that stores it, so that all members publish jobs in the same order and after storing them.
+ * Jobs that are not stored are sent as messages outside the log.
  */
 export class ClusterJobs implements OtherMembers {
   readonly #deps: ClusterJobsDeps;
@@ -65,7 +69,7 @@ export class ClusterJobs implements OtherMembers {
       this.#last = this.#last
         .then(() => this.#publish(noticeRow.decode(entry)))
         .catch((error: unknown) => {
-          log.error({ jid: entry.key[1], err: error }, 'a job of another member was not sent');
+          log.error({ jid: entry.key[1], err: error }, 'cannot publish a job of another member');
         });
     });
     cluster.follow(['returns'], (change) => this.#noteReturn(change));
@@ -80,7 +84,10 @@ export class ClusterJobs implements OtherMembers {
     });
   }
 
-  /** What tells the other members to publish a job, in the write that keeps it. */
+  /**
+   * Returns the operations that make the other members publish a job. They are part of the write
+   * that stores it.
+   */
   tell({ load, serial, isByIds }: ToldPublication): Operation[] {
     const { cluster, now } = this.#deps;
     const value = noticeRow.encode({ by: cluster.member, at: now(), serial, load, isByIds });
@@ -88,7 +95,7 @@ export class ClusterJobs implements OtherMembers {
     return [{ op: 'put', key, value, expiresAt: now() + rowLifeMs }];
   }
 
-  /** Has the other members publish a job that nobody keeps, and pass on what comes back. */
+  /** Makes the other members publish a job that is not stored, and forward its returns. */
   tellUnkept(load: PublicationLoad, minions: readonly string[]): void {
     this.#deps.cluster.send('publish', { load, minions: [...minions] });
   }
@@ -99,7 +106,10 @@ export class ClusterJobs implements OtherMembers {
     publishKey.observe(serial);
     const clock = cluster.status().members.find(({ name }) => name === by)?.clockSkewMs ?? 0;
     if (now() + clock - at > publishedWithinMs) {
-      log.warn({ jid: load.jid, member: by }, 'a job of another member came too late to be sent');
+      log.warn(
+        { jid: load.jid, member: by },
+        'a job of another member arrived too late and was not published',
+      );
       return;
     }
     const record = isByIds ? await cache.record(load.jid) : undefined;
@@ -118,11 +128,11 @@ export class ClusterJobs implements OtherMembers {
     setTimeout(stopListening, passedOnMs).unref();
     cache.remember(job);
     publisher.publish(load, addresseesOf(minions)).catch((error: unknown) => {
-      log.error({ jid, err: error }, 'a job of another member was not sent');
+      log.error({ jid, err: error }, 'cannot publish a job of another member');
     });
   }
 
-  /** A return that another member took answers the job here as well. */
+  /** Adds a return that another member received to the job of this member. */
   #noteReturn(change: Change): void {
     if (change.type === 'delete') return;
     const { cache } = this.#deps;
@@ -137,7 +147,7 @@ function isTexts(value: WireValue | undefined): value is string[] {
   return Array.isArray(value) && value.every((it) => typeof it === 'string');
 }
 
-/** Made by another member of this version. */
+/** Whether the value is a publication. It was created by another member of this version. */
 function isLoad(value: WireValue | undefined): value is PublicationLoad {
   return isWireMap(value) && typeof value.jid === 'string' && Array.isArray(value.arg);
 }

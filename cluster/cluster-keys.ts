@@ -1,4 +1,7 @@
-/** The keys that the members of a cluster share: in the store, sealed under the cluster's secret. */
+/**
+ * Keys that the members of a cluster share. They are in the store, encrypted with the cluster's
+ * secret.
+ */
 
 import { rename } from 'node:fs/promises';
 import path from 'node:path';
@@ -18,7 +21,7 @@ function sealOf(cluster: SealingCluster): Auth['seal'] {
 }
 
 /**
- * Opens the seal that all members of a cluster have. Its key is in the store.
+ * Opens the seal that all members of a cluster share. Its key is in the store.
  * @throws MasterError ERR_SEAL; StoreError ERR_CLUSTER_LOG for a cluster that was not initialised
  */
 export async function openClusterSeal(
@@ -33,11 +36,11 @@ export async function openClusterSeal(
 function notInitialised({ name }: SealingCluster): StoreError {
   return new StoreError(
     'ERR_CLUSTER_LOG',
-    `cluster ${name} has no keys yet: saltbridge cluster init was not run, or did not end`,
+    `cluster ${name} has no keys yet; run saltbridge cluster init on its first member`,
   );
 }
 
-/** Files of the master's own keys in `pki_dir`. */
+/** Returns the names of the master's own key files in `pki_dir`. */
 function ownKeyFiles(
   config: Pick<FixedConfig, 'masterSignKeyName' | 'masterPubkeySignature' | 'masterSignPubkey'>,
 ): string[] {
@@ -49,7 +52,9 @@ function ownKeyFiles(
   ];
 }
 
-/** Puts a master's seal and own keys into the store of a cluster; those that it has stay. */
+/**
+ * Stores a master's seal and own keys in the store of a cluster. Existing ones are not replaced.
+ */
 export async function shareOwnKeys(
   config: Pick<
     FixedConfig,
@@ -73,7 +78,7 @@ export async function shareOwnKeys(
   if (operations.length > 0) await store.write(operations);
 }
 
-/** Writes the key of the seal where a master of no cluster finds it. */
+/** Writes the key of the seal to the file where a standalone master reads it. */
 export async function keepSeal(
   { stateDir }: Pick<FixedConfig, 'stateDir'>,
   store: Pick<Store, 'get'>,
@@ -84,15 +89,15 @@ export async function keepSeal(
   await writeSealKey(stateDir, sealOf(cluster).open(entry.value));
 }
 
-/** A file of another master's key, and where it is now. */
+/** A replaced key file and its new path. */
 interface ReplacedKey {
   readonly file: string;
   readonly aside: string;
 }
 
 /**
- * Writes the cluster's own keys into `pki_dir`; what differs there is moved aside.
- * @returns what was moved
+ * Writes the cluster's own keys to `pki_dir`. Files with different content are renamed first.
+ * @returns the renamed files
  * @throws StoreError ERR_CLUSTER_LOG; MasterError ERR_SEAL
  */
 export async function writeOwnKeys(

@@ -5,45 +5,55 @@ import { inMilliseconds } from '#runtime';
 import { type Key, type Operation, type Store, StoreError } from '#store';
 import { Lease } from './lease.ts';
 
-/** So long that pauses of the log and of a process do not end it. */
+/**
+ * Life of the lease in milliseconds. It is long enough to survive pauses of the log and of a
+ * process.
+ */
 const ttlMs = 30_000;
-/** Before it ends by the clock of the log, it is no longer taken for held. */
+/**
+ * Time before the expiry on the log's clock from which the lease no longer counts as held, in
+ * milliseconds.
+ */
 const marginMs = 5000;
 const heldMs = ttlMs - marginMs;
 const renewMs = 10_000;
 const releaseLimitMs = 2000;
-/** Where the lease is kept. */
+/** Key of the lease. */
 export const leaseKey: Key = ['leases', 'duties'];
 
 export interface DutiesOptions {
   readonly store: Store;
   /** Name of this member. */
   readonly member: string;
-  /** Whether a write would be refused now, because too few members are alive. */
+  /** Returns whether a write would be rejected now, because too few members are running. */
   readonly refusesWrites: () => boolean;
   readonly now: () => number;
   readonly log: Logger;
-  /** Between two looks at a lease that another member holds. Default: 5,000. */
+  /**
+   * Interval between checks of a lease that another member holds, in milliseconds. Default: 5,000.
+   */
   readonly lookMs?: number;
 }
 
-/** From taking the lease until it is lost. */
+/** Period from acquiring the lease until it is lost. */
 interface Term {
   readonly lease: Lease;
-  /** By `performance.now()`. */
+  /** Time of the last renewal, on the clock of `performance.now()`. */
   renewedAt: number;
   readonly ending: AbortController;
-  /** Ends the term where the lease is not renewed in time. */
+  /** Timer that ends the term if the lease is not renewed in time. */
   timer: NodeJS.Timeout | undefined;
 }
 
-/** Told when this member begins to do what one of them does; the signal fires when it must stop. */
+/**
+ * Called when this member acquires the lease. The signal is aborted when it must stop its duties.
+ */
 type HeldListener = (ended: AbortSignal) => void;
 
 /**
- * What one member of a cluster at a time does for all: the schedule, rotation by age, the removal of
- * expired tokens, the delivery of signals. The member that holds the lease does it; when it is gone,
- * another one takes over.
+ * Duties that one member of a cluster performs for all: the schedule, key rotation by age, the
+ * removal of expired tokens and the delivery of signals. The member that holds the lease performs
+ * them. When it stops, another member takes over.
  */
 export class Duties {
   readonly #options: DutiesOptions;
@@ -52,7 +62,7 @@ export class Duties {
   readonly #running: Promise<void>;
   #isPaused = false;
   #term: Term | undefined;
-  /** Ends a pause early. */
+  /** Ends the current pause early. */
   #wake = new AbortController();
 
   constructor(options: DutiesOptions) {
@@ -60,42 +70,45 @@ export class Duties {
     this.#running = this.#run();
   }
 
-  /** Whether this member does what one of them does. */
+  /** Whether this member holds the lease and performs the duties. */
   get isHeld(): boolean {
     const term = this.#term;
-    // A process that was stopped for a while has missed its timers.
+    // A process that was suspended has missed its timers.
     return term !== undefined && performance.now() - term.renewedAt < heldMs;
   }
 
-  /** Calls the listener each time that this member begins to do it; at once where it does it now. */
+  /**
+   * Calls the listener each time this member acquires the lease, and at once if it holds the lease
+   * now.
+   */
   onHeld(listener: HeldListener): void {
     this.#listeners.add(listener);
     if (this.#term !== undefined) listener(this.#term.ending.signal);
   }
 
-  /** Looks now whether the lease is free. */
+  /** Checks now whether the lease is free. */
   look(): void {
     this.#wake.abort();
   }
 
   /**
-   * Writes if this member does it still.
-   * @throws StoreError ERR_REVISION where another one does by now; nothing was written
+   * Writes if this member still holds the lease.
+   * @throws StoreError ERR_REVISION if another member holds it; nothing was written
    */
   async write(operations: readonly Operation[]): Promise<void> {
     if (this.#term === undefined) {
-      throw new StoreError('ERR_REVISION', 'another member of the cluster does this');
+      throw new StoreError('ERR_REVISION', 'another member of the cluster performs this duty');
     }
     try {
       await this.#term.lease.write(operations);
     } catch (error) {
-      // The lease may be lost.
+      // The lease may have been lost.
       if (error instanceof StoreError && error.code === 'ERR_REVISION') this.look();
       throw error;
     }
   }
 
-  /** Lets another member take over at once, and takes over no more until {@link resume}. */
+  /** Releases the lease and does not acquire it again until {@link resume}. */
   async handOver(): Promise<void> {
     this.#isPaused = true;
     await this.#release();
@@ -106,7 +119,7 @@ export class Duties {
     this.look();
   }
 
-  /** Lets another member take over at once. */
+  /** Releases the lease and stops. */
   async close(): Promise<void> {
     this.#ending.abort();
     this.look();
@@ -133,8 +146,10 @@ export class Duties {
         if (this.#term === undefined && !this.#isPaused) await this.#take();
         else if (this.#term !== undefined) await this.#renew(this.#term);
       } catch (error) {
-        // Refused or not confirmed, for as long as too few members are alive: tried again.
-        if (!(error instanceof StoreError)) log.error({ err: error }, 'lease of duties');
+        // The write was rejected or not confirmed, because too few members are running. It is
+        // retried.
+        if (!(error instanceof StoreError))
+          log.error({ err: error }, 'cannot take or renew the lease of the cluster duties');
       }
       const pauseMs = this.#term === undefined ? lookMs : renewMs;
       const pause = { signal: this.#wake.signal, ref: false };
@@ -148,7 +163,7 @@ export class Duties {
     if (refusesWrites()) return;
     if (entry !== undefined) {
       if (Buffer.from(entry.value).toString() !== member) return;
-      // A process before this one was the member, and is no longer.
+      // An earlier process of this member still holds the lease.
       await store.write([{ op: 'delete', key: leaseKey, ifRevision: entry.revision }]);
     }
     const beganAt = performance.now();
@@ -161,7 +176,7 @@ export class Duties {
     setMaxListeners(0, ending.signal);
     this.#term = { lease, renewedAt: beganAt, ending, timer: undefined };
     this.#endLater(this.#term);
-    log.info('this member does what one of the cluster does');
+    log.info('this member performs the duties of the cluster');
     for (const listener of this.#listeners) listener(ending.signal);
   }
 
@@ -170,7 +185,7 @@ export class Duties {
     try {
       await term.lease.renew();
       term.renewedAt = beganAt;
-      // One that has ended meanwhile stays so: the lease is taken anew.
+      // A term that has ended in the meantime is not extended; the lease is acquired anew.
       if (this.#term === term) this.#endLater(term);
     } catch (error) {
       if (error instanceof StoreError && error.code === 'ERR_REVISION') this.#end();
@@ -178,7 +193,7 @@ export class Duties {
     }
   }
 
-  /** What is done under the lease ends before another member can take it. */
+  /** Schedules the end of the duties, before another member can acquire the lease. */
   #endLater(term: Term): void {
     clearTimeout(term.timer);
     const left = heldMs - (performance.now() - term.renewedAt);

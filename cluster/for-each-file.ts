@@ -3,8 +3,8 @@ import { Semaphore } from '#runtime';
 const filesAtATime = 16;
 
 /**
- * Does the same with each of many files, several at a time. Resolves when none is under way.
- * @throws what the first one that failed did
+ * Processes many files, several at a time. Resolves when all have finished.
+ * @throws the error of the first file that failed
  */
 export async function forEachFile<T>(
   files: Iterable<T>,

@@ -1,4 +1,4 @@
-/** Several masters over a replicated log: members, founding, and the parts that they share. */
+/** Clusters of masters over a replicated log: members, founding and shared state. */
 
 export type { TransactionLog } from './log/transaction-log.ts';
 export {

@@ -1,4 +1,4 @@
-/** What a master that joins a cluster, and a member of it, send each other over the log's servers. */
+/** Messages between a master that joins a cluster and a member, sent over the log's servers. */
 
 import {
   createPublicKey,
@@ -12,20 +12,20 @@ import { Type } from 'typebox';
 import { compileSchema } from '#runtime';
 import { StoreError } from '#store';
 import type { LogCipher } from './log/cipher.ts';
-/** What a ticket says. */
+/** Content of a ticket. */
 export interface Ticket {
   readonly cluster: string;
   /** Sixteen bytes in hexadecimal. */
   readonly id: string;
-  /** 32 bytes in hexadecimal: what passes between the two is sealed under it. */
+  /** Key of 32 bytes in hexadecimal, with which the messages of the exchange are encrypted. */
   readonly key: string;
-  /** Milliseconds since 1970. */
+  /** Expiry in milliseconds since 1970. */
   readonly expiresAt: number;
 }
 
 const mark = 'saltbridge-cluster-1.';
 
-/** The ticket of an id: its key follows from the secret, so that no store has it. */
+/** Returns the ticket with an id. Its key is derived from the secret, so it is not stored. */
 export function makeTicket(
   { name, secret }: { readonly name: string; readonly secret: Uint8Array },
   { id, expiresAt }: Pick<Ticket, 'id' | 'expiresAt'>,
@@ -52,52 +52,58 @@ const ticketFields = compileSchema(
   ]),
 );
 
-/** @throws StoreError ERR_CLUSTER_TICKET */
+/**
+ * Parses a ticket.
+ * @throws StoreError ERR_CLUSTER_TICKET
+ */
 export function parseTicket(text: string): Ticket {
   const given = text.trim();
   try {
-    if (!given.startsWith(mark)) throw new TypeError('no ticket');
+    if (!given.startsWith(mark)) throw new TypeError('not a ticket');
     const text = Buffer.from(given.slice(mark.length), 'base64url').toString();
     const [cluster, id, key, expiresAt] = ticketFields.Parse(JSON.parse(text));
     return { cluster, id, key, expiresAt };
   } catch {
-    // Told below.
+    // The error is thrown below.
   }
   throw new StoreError(
     'ERR_CLUSTER_TICKET',
-    'this is no ticket of a cluster: expected the whole line that saltbridge cluster ticket printed',
+    'not a cluster ticket; copy the whole line that saltbridge cluster ticket printed',
   );
 }
 
-/** What a master that joins asks for. */
+/** Request of a master that joins. */
 export type JoinRequest =
   | {
       readonly kind: 'join';
       readonly request: string;
       readonly member: string;
-      /** Base64 of an X25519 key that is made for this request. */
+      /** Base64 of an X25519 public key that is generated for this request. */
       readonly publicKey: string;
     }
   | { readonly kind: 'chunk'; readonly request: string; readonly chunk: number };
 
-/** What a member answers. */
+/** Reply of a member. */
 export type JoinReply =
   | {
       readonly kind: 'joined';
       readonly request: string;
-      /** Base64. */
+      /** Secret of the cluster in base64. */
       readonly secret: string;
-      /** Of the backup that follows. */
+      /** Number of chunks of the backup that follows. */
       readonly chunks: number;
       readonly sha256: string;
     }
   | { readonly kind: 'chunk'; readonly request: string; readonly chunk: number }
   | { readonly kind: 'refused'; readonly request: string; readonly message: string };
 
-/** A key pair for one request: what was recorded cannot be read with a ticket that is found later. */
+/**
+ * Key pair of one request. Because it is used once, a recorded exchange cannot be decrypted with a
+ * ticket that leaks later.
+ */
 export interface ExchangeKeys {
   readonly privateKey: KeyObject;
-  /** DER. */
+  /** Public key in DER. */
   readonly publicKey: Buffer;
 }
 
@@ -107,7 +113,9 @@ export function newExchangeKeys(): ExchangeKeys {
   return { privateKey: pair.privateKey, publicKey };
 }
 
-/** The key that replies are sealed under; `undefined`: `other` is no public key. */
+/**
+ * Derives the key for encrypting replies. Returns `undefined` if `other` is not a valid public key.
+ */
 export function replyKey(
   ticketKey: string,
   own: ExchangeKeys,
@@ -125,15 +133,15 @@ export function replyKey(
   );
 }
 
-/** Bytes of a public key in a reply. */
+/** Size of the public key in a reply, in bytes. */
 export const publicKeyBytes = 44;
 
-/** First byte of a frame. No sealed message of a member begins with one of them. */
+/** First byte of a frame. No encrypted message of a member begins with one of these. */
 export const frameKinds = { request: 0x4a, reply: 0x4b, unknown: 0x55 } as const;
 
 const idBytes = 16;
 
-/** A frame: its kind, the id of the ticket, and what is sealed under the ticket's key. */
+/** Returns a frame: its kind, the id of the ticket, and content encrypted with the ticket's key. */
 export function encodeFrame(
   kind: number,
   id: string,
@@ -142,7 +150,7 @@ export function encodeFrame(
   return Buffer.concat([Uint8Array.of(kind), Buffer.from(id, 'hex'), sealed]);
 }
 
-/** `undefined`: no frame of this kind. */
+/** Returns `undefined` if the bytes are not a frame of this kind. */
 export function decodeFrame(
   kind: number,
   bytes: Uint8Array,
@@ -152,7 +160,7 @@ export function decodeFrame(
   return { id, sealed: bytes.subarray(1 + idBytes) };
 }
 
-/** Seals a request or a reply, and what comes with it. */
+/** Encrypts a request or a reply with its content. */
 export function sealBody(
   frames: LogCipher,
   body: JoinRequest | JoinReply,
@@ -161,7 +169,7 @@ export function sealBody(
   return frames.seal(Buffer.concat([Buffer.from(`${JSON.stringify(body)}\n`), content])).bytes;
 }
 
-/** @returns `undefined` for what was not sealed under the ticket's key */
+/** @returns `undefined` if the frame was not encrypted with the ticket's key */
 export function openBody<Body extends JoinRequest | JoinReply>(
   frames: LogCipher,
   sealed: Uint8Array,
@@ -169,7 +177,7 @@ export function openBody<Body extends JoinRequest | JoinReply>(
   const opened = frames.open(sealed);
   if (opened === undefined) return undefined;
   const end = opened.body.indexOf('\n');
-  // Whoever has the key of the ticket is a master, or a member.
+  // Only members and masters with the ticket have its key, so the content is trusted.
   return {
     body: JSON.parse(opened.body.subarray(0, end).toString()) as Body,
     content: opened.body.subarray(end + 1),

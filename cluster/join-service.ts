@@ -23,18 +23,21 @@ import { loadLogEngine } from './log/log-engine.ts';
 import type { OpenCluster } from './open-cluster.ts';
 
 const prefix: Key = ['cluster', 'tickets'];
-/** A used one is known for so long behind its time, so that it can be told from an unknown one. */
+/**
+ * Time in milliseconds for which a used ticket is stored after its expiry, to distinguish it from
+ * an unknown one.
+ */
 const rememberedMs = 7 * 86_400_000;
 const chunkBytes = 262_144;
-/** Without a request a backup that is being fetched is given up. */
+/** Time without a request after which a transfer of a backup is cancelled, in milliseconds. */
 const idleMs = 120_000;
 
-/** Rows of tickets, by their ids. */
+/** Rows of tickets, by id. */
 const ticketRow = defineRow({
   name: 'ticket',
   schema: Type.Object({
     expiresAt: Type.Number(),
-    /** By whom it was used, and in which request. */
+    /** Member and request that used the ticket. */
     used: Type.Optional(Type.Object({ member: Type.String(), request: Type.String() })),
   }),
   unversioned: fromJson,
@@ -42,7 +45,7 @@ const ticketRow = defineRow({
 
 type TicketRow = RowOf<typeof ticketRow>;
 
-/** A backup that a new member fetches. */
+/** A backup that a new member is fetching. */
 interface Handover {
   readonly directory: string;
   readonly file: string;
@@ -57,7 +60,7 @@ type ReplyChannel = (answer: JoinReply, content?: Uint8Array) => void;
 export interface JoinServiceDeps {
   readonly cluster: OpenCluster;
   readonly store: Store;
-  /** Where backups for new members are written meanwhile. */
+  /** Directory for temporary backups for new members. */
   readonly directory: string;
   readonly now: () => number;
   readonly log: Logger;
@@ -65,8 +68,8 @@ export interface JoinServiceDeps {
 }
 
 /**
- * Gives tickets, and lets whoever shows one join: a ticket is spent in the store before the secret
- * is given, so that it is good once whichever members hear of it.
+ * Issues tickets and lets masters with a valid ticket join. The ticket is marked as used in the
+ * store before the secret is sent. So it works only once, whichever members receive the request.
  */
 export class JoinService {
   readonly #deps: JoinServiceDeps;
@@ -79,12 +82,12 @@ export class JoinService {
       const frame = decodeFrame(frameKinds.request, bytes);
       if (frame === undefined) return;
       this.#answer(frame.id, frame.sealed).catch((error: unknown) => {
-        deps.log.error({ err: error }, 'a request to join was not answered');
+        deps.log.error({ err: error }, 'cannot answer a request to join the cluster');
       });
     }, deps.closing);
   }
 
-  /** Makes a ticket; durable when it resolves. */
+  /** Creates a ticket, which is durable when the promise resolves. */
   async ticket(seconds: number): Promise<Awaited<ReturnType<MasterApi['cluster']['ticket']>>> {
     const { store, now, cluster } = this.#deps;
     const id = newTicketId();
@@ -152,7 +155,7 @@ export class JoinService {
       const used = { member: body.member, request };
       await store.write([this.#put(id, { ...row, used }, entry.revision)]);
       reply(await this.#handOver(body, reply));
-      this.#deps.log.info({ member: body.member }, 'a ticket was used: a member joins');
+      this.#deps.log.info({ member: body.member }, 'a new member joins with a ticket');
     } catch (error) {
       // Another member has answered.
       if (error instanceof StoreError && error.code === 'ERR_REVISION') return;
@@ -163,20 +166,24 @@ export class JoinService {
     }
   }
 
-  /** `undefined`: it is good; an empty text: another member answers. */
+  /**
+   * Returns the reason to reject the ticket, `undefined` if it is valid, or an empty text if
+   * another member answers.
+   */
   #refusalOf(
     { used, expiresAt }: TicketRow,
     { request, member }: Extract<JoinRequest, { kind: 'join' }>,
   ): string | undefined {
     const { cluster, now } = this.#deps;
     if (used !== undefined && used.request === request) return '';
-    if (used !== undefined) return `this ticket was used by member ${used.member}`;
+    if (used !== undefined)
+      return `the ticket was already used by member ${used.member}; create a new one`;
     if (expiresAt <= now()) {
-      return `this ticket was good until ${new Date(expiresAt).toISOString()}`;
+      return `the ticket expired at ${new Date(expiresAt).toISOString()}; create a new one`;
     }
     const namesake = cluster.status().members.find((it) => it.name === member);
     if (namesake?.isAlive) {
-      return `the cluster has a member ${member} that is alive; set saltbridge: cluster: member`;
+      return `the cluster already has a running member ${member}; set a different name in saltbridge: cluster: member`;
     }
     return undefined;
   }

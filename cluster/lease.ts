@@ -1,31 +1,34 @@
 import { type Key, type Operation, type Store, StoreError } from '#store';
 
-/** How a lease is taken. */
+/** Options of a lease. */
 export interface LeaseOptions {
-  /** Where the lease is kept. */
+  /** Key of the lease's entry. */
   readonly key: Key;
-  /** Who takes it; told to whoever finds it taken. */
+  /** Name of the holder, readable by other processes. */
   readonly holder: string;
-  /** How long it lasts without being renewed, milliseconds. */
+  /** Life of the lease without renewal, in milliseconds. */
   readonly ttlMs: number;
-  /** Milliseconds since 1970. Default: the system's clock. */
+  /** Returns milliseconds since 1970. Default: the system's clock. */
   readonly now?: () => number;
 }
 
 /**
- * Something that one process at a time may do. The revision of its entry is the fencing token:
- * a write under a lease that somebody else has taken since changes nothing.
+ * A lease that one process at a time can hold. The revision of its entry is the fencing token: a
+ * write under a lease that another process has acquired since is rejected.
  */
 export class Lease {
   readonly #store: Store;
   readonly #options: LeaseOptions;
   #token: number;
-  /** Renewing changes the token, so writes under it and renewals come one after the other. */
+  /**
+   * End of the previous operation. A renewal changes the token, so operations run one after the
+   * other.
+   */
   #turn: Promise<unknown> = Promise.resolve();
 
   /**
-   * Takes a lease that is free, or has expired.
-   * @throws StoreError ERR_REVISION while somebody holds it
+   * Acquires a lease that is free or has expired.
+   * @throws StoreError ERR_REVISION if another process holds it
    */
   static async acquire(store: Store, options: LeaseOptions): Promise<Lease> {
     const token = await store.write([leaseEntry(options, 0)]);
@@ -38,7 +41,10 @@ export class Lease {
     this.#token = token;
   }
 
-  /** Writes if the lease is still held. @throws StoreError ERR_REVISION once it is not */
+  /**
+   * Writes if the lease is still held.
+   * @throws StoreError ERR_REVISION if it is not
+   */
   write(operations: readonly Operation[]): Promise<number> {
     return this.#next(() =>
       this.#store.write([
@@ -48,14 +54,17 @@ export class Lease {
     );
   }
 
-  /** Lets it last for its time from now on. @throws StoreError ERR_REVISION once it is lost */
+  /**
+   * Extends the lease by its full life from now on.
+   * @throws StoreError ERR_REVISION if it was lost
+   */
   async renew(): Promise<void> {
     await this.#next(async () => {
       this.#token = await this.#store.write([leaseEntry(this.#options, this.#token)]);
     });
   }
 
-  /** Makes it free at once; nothing happens where it is lost already. */
+  /** Releases the lease immediately. Does nothing if it was already lost. */
   async release(): Promise<void> {
     await this.#next(async () => {
       try {

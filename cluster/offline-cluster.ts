@@ -1,4 +1,4 @@
-/** A cluster as masters begin it, join it, leave it and found it anew, while they do not run. */
+/** Initialises, joins, leaves and refounds clusters with masters that are not running. */
 
 import { createHash, randomBytes } from 'node:crypto';
 import { appendFile, mkdtemp, rm, stat } from 'node:fs/promises';
@@ -51,26 +51,32 @@ import {
 import { shareMinionKeys, writeMinionKeys } from './shared-keys.ts';
 import { giveToOwners } from './state-files.ts';
 
-/** How a cluster is reached. */
+/** Connection options of cluster operations. */
 export interface OfflineClusterOptions {
-  /** Default: the NATS servers of the configuration. */
+  /** Connects to the log. Default: to the NATS servers of the configuration. */
   readonly connect?: (isFounding: boolean) => Promise<TransactionLog>;
   readonly now?: () => number;
-  /** For so long no member may be heard before the log is begun anew. Default: 2,500. */
+  /**
+   * Time in milliseconds during which no member may be heard before the log is refounded. Default:
+   * 2,500.
+   */
   readonly quietMs?: number;
 }
 
-/** What was done to a cluster. */
+/** Result of a cluster operation. */
 export interface ClusterReceipt {
   readonly cluster: string;
   readonly member: string;
   readonly secretFile: string;
 }
 
-/** Is there once the first member has put into the store what all share. */
+/** Row that exists once the first member has written the shared data to the store. */
 const completeRow: Key = ['cluster', 'initialised'];
 
-/** What each member keeps for itself; what a former single master kept is the first member's. */
+/**
+ * Tables that each member has for itself. The first member takes over those of the former
+ * standalone master.
+ */
 const ownTables: readonly Key[] = [
   ['audit'],
   ['cache-banks'],
@@ -81,23 +87,23 @@ const ownTables: readonly Key[] = [
   ['state'],
 ];
 
-/** What of these all members share, as the extensions keep it (`ExtensionHost.shared`). */
+/** Subtables of these that all members share, written by extensions (`ExtensionHost.shared`). */
 const sharedTables: readonly Key[] = [
   ['state', 'bridge'],
   ['state', 'salt-api'],
 ];
 
-/** @throws MasterError ERR_NOT_SERVED where none is configured */
+/** @throws MasterError ERR_NOT_SERVED if no cluster is configured */
 function clusterOptionsOf({ cluster, confFile }: MasterConfig): ClusterOptions {
   if (cluster !== null) return cluster;
-  const expected = 'expected a map with name and nats; docs/cluster.md describes it';
+  const expected = 'it must be a map with name and nats, see docs/cluster.md';
   throw new MasterError(
     'ERR_NOT_SERVED',
-    `${confFile}: saltbridge: cluster is not set, ${expected}`,
+    `${confFile}: saltbridge: cluster is not set; ${expected}`,
   );
 }
 
-/** The cluster of a configuration, and this master as its member. */
+/** Returns the cluster of a configuration, and this master's place in it. */
 function memberOf(config: MasterConfig): {
   readonly cluster: ClusterOptions;
   readonly receipt: ClusterReceipt;
@@ -118,10 +124,11 @@ function connectTo(
 }
 
 /**
- * Makes the state and the keys of a master those of a new cluster, whose first member it is. What
- * was cut short is done again from where it was.
- * @param beforeFounding - looks at the store as that of a member; where it throws, there is no log
- * @throws StoreError ERR_CLUSTER_FOUNDED, ERR_CLUSTER_SECRET, ERR_STORE_LOCKED while it runs
+ * Converts the state and the keys of a master to those of a new cluster, with this master as the
+ * first member. If it is interrupted, run it again; it continues where it stopped.
+ * @param beforeFounding - checks the store of the future member; if it throws, no log is founded
+ * @throws StoreError ERR_CLUSTER_FOUNDED, ERR_CLUSTER_SECRET; ERR_STORE_LOCKED if the master is
+ * running
  */
 export async function initCluster(
   config: MasterConfig,
@@ -131,7 +138,8 @@ export async function initCluster(
   const { now = Date.now } = options;
   const { cluster, receipt } = memberOf(config);
   const { member, secretFile } = receipt;
-  // First: where this fails, no secret is there, and this master may join in place of it.
+  // The connection comes first: if it fails, no secret is written, and this master may still join
+  // instead.
   const log = await connectTo(cluster, options, true);
   try {
     await makeDirectory(config.stateDir, 0o700);
@@ -154,7 +162,7 @@ export async function initCluster(
   }
   await asMember(config, options, async (own) => {
     if ((await own.store.get(completeRow)) !== undefined) {
-      const message = `cluster ${cluster.name} is initialised already; others join it by a ticket`;
+      const message = `cluster ${cluster.name} is already initialised; join it with a ticket instead`;
       throw new StoreError('ERR_CLUSTER_FOUNDED', message);
     }
     await makeOwnKeys(config);
@@ -166,7 +174,7 @@ export async function initCluster(
   return receipt;
 }
 
-/** @throws StoreError ERR_CLUSTER_FOUNDED where a cluster of this name has begun */
+/** @throws StoreError ERR_CLUSTER_FOUNDED if a cluster with this name exists */
 export async function assertNoLog(
   config: MasterConfig,
   options: OfflineClusterOptions = {},
@@ -179,11 +187,13 @@ export async function assertNoLog(
   } finally {
     await log.close();
   }
-  const message = `cluster ${cluster.name} has begun already; others join it by a ticket`;
+  const message = `cluster ${cluster.name} already exists; join it with a ticket instead`;
   throw new StoreError('ERR_CLUSTER_FOUNDED', message);
 }
 
-/** That of an attempt that was cut short, or of the operator, is used. */
+/**
+ * Returns the secret. An existing file, from an interrupted attempt or from the operator, is used.
+ */
 async function makeSecret(file: string): Promise<Uint8Array> {
   if ((await readTextIfPresent(file)) === undefined) {
     await writeFileAtomically(file, `${randomBytes(secretBytes).toString('base64')}\n`, 0o600);
@@ -191,12 +201,15 @@ async function makeSecret(file: string): Promise<Uint8Array> {
   return readSecret(file);
 }
 
-/** They were moved, and the founding cut short then. */
+/**
+ * Ignores that the store already belongs to a cluster: an earlier attempt was interrupted after
+ * moving the tables.
+ */
 function unlessOfCluster(error: unknown): void {
   if (!(error instanceof StoreError && error.code === 'ERR_CLUSTER_LOG')) throw error;
 }
 
-/** Made where there are none, so that all members have the same. */
+/** Generates the master's own keys if they are missing, so that all members get the same. */
 async function makeOwnKeys(config: MasterConfig): Promise<void> {
   const { pkiDir, keysize: bits, keyPass, signingKeyPass } = config;
   const pass = (passphrase: string | null): object => (passphrase === null ? {} : { passphrase });
@@ -216,7 +229,10 @@ async function moveOwnTables(store: Store, moveOf: (table: Key) => Move): Promis
   for (const table of ownTables) await moveRows(store, moveOf(table));
 }
 
-/** What is moved already is there no longer, so it may be cut short. */
+/**
+ * Moves rows to another prefix. It may be interrupted and repeated, because moved rows no longer
+ * exist at the old place.
+ */
 async function moveRows(store: Store, { from, to }: Move): Promise<void> {
   let after: Key | undefined;
   for (;;) {
@@ -239,7 +255,7 @@ function isBelow(table: Key, key: Key): boolean {
   return table.every((segment, index) => key[index] === segment);
 }
 
-/** Opens the store as the member that this configuration is, for a moment. */
+/** Opens the store temporarily as the member of this configuration. */
 async function asMember(
   config: MasterConfig,
   { connect, now = Date.now }: OfflineClusterOptions,
@@ -262,8 +278,9 @@ async function asMember(
 }
 
 /**
- * Takes this master out of its cluster. Its store is its own from then on, as it is then.
- * @throws StoreError ERR_STORE_LOCKED while it runs
+ * Removes this master from its cluster. It continues as a standalone master with the current
+ * content of the store.
+ * @throws StoreError ERR_STORE_LOCKED if the master is running
  */
 export async function leaveCluster(
   config: MasterConfig,
@@ -274,7 +291,7 @@ export async function leaveCluster(
   await asMember(config, options, async (own, now) => {
     await keepSeal(config, own.store, own);
     await writeOwnKeys(config, own.store, { cluster: own, now });
-    // What others decided while this one was stopped.
+    // Other members may have changed keys while this one was stopped.
     await writeMinionKeys(own.store, await PkiDir.open(config.pkiDir));
     await own.store.removeMember(member);
   });
@@ -283,7 +300,7 @@ export async function leaveCluster(
   return receipt;
 }
 
-/** What of a store only a cluster uses. A master by itself has its keys in files. */
+/** Tables that only a cluster uses. A standalone master has its keys in files. */
 export const clusterTables: readonly Key[] = [
   ['cluster'],
   ['denied-keys'],
@@ -292,7 +309,7 @@ export const clusterTables: readonly Key[] = [
   ['members'],
 ];
 
-/** Makes the store of a member that of a master by itself. No process may have it open. */
+/** Converts the store of a member to that of a standalone master. No process may have it open. */
 export async function detachMember(
   directory: string,
   member: string,
@@ -307,29 +324,30 @@ export async function detachMember(
   await inStore(directory, detach, now);
 }
 
-/** A cluster as it was at an earlier time. */
+/** Earlier state of a cluster to restore. */
 export interface RestorePoint {
-  /** A backup of a member from before. */
+  /** Backup of a member from before that time. */
   readonly file: string;
-  /** How much of what the log has after it is applied. Default: all. */
+  /** End of the log entries to apply after the backup. Default: all entries. */
   readonly until?: ReplayPoint;
 }
 
-/** A cluster whose log begins anew. */
+/** Result of refounding a cluster. */
 export interface RefoundReceipt extends ClusterReceipt {
-  /** Where a backup was given: how far the log was replayed onto it. */
+  /** Result of replaying the log, if a backup was given. */
   readonly restored?: ReplayReceipt & {
-    /** The directory that holds the store as it was before; `undefined` if there was none. */
+    /** Directory with the previous store, or `undefined` if there was none. */
     readonly old: string | undefined;
   };
 }
 
 /**
- * Begins the log anew with the store of this master, after the log was lost, or its end was; or, with
- * a backup, as the cluster was at an earlier time. The others join it anew. Until the log is begun
- * anew it has all that it had.
- * @throws StoreError ERR_STORE_LOCKED while it, or another member, runs; ERR_STORE_BACKUP,
- * ERR_STORE_CORRUPT, ERR_CLUSTER_BEHIND, ERR_STORE_DIVERGED where the log is not that of the backup
+ * Starts the log anew with the store of this master, if the log or its end was lost. With a backup,
+ * it restores the cluster to an earlier time. The other members must join again. The old log stays
+ * complete until the new one starts.
+ * @throws StoreError ERR_STORE_LOCKED if this or another member is running; ERR_STORE_BACKUP,
+ * ERR_STORE_CORRUPT, ERR_CLUSTER_BEHIND; ERR_STORE_DIVERGED if the log does not belong to the
+ * backup
  */
 export async function refoundCluster(
   config: MasterConfig,
@@ -354,7 +372,7 @@ export async function refoundCluster(
   return restored === undefined ? receipt : { ...receipt, restored };
 }
 
-/** More than two reports of a member. */
+/** Waiting time in milliseconds, longer than two report intervals of a member. */
 const quietMs = 2500;
 
 interface QuietOptions {
@@ -363,7 +381,7 @@ interface QuietOptions {
   readonly quietMs: number | undefined;
 }
 
-/** @throws StoreError ERR_STORE_LOCKED where a member is heard: what it writes would be lost */
+/** @throws StoreError ERR_STORE_LOCKED if a member is heard, because its writes would be lost */
 async function assertNobodyRuns(
   log: TransactionLog,
   { secret, cluster, quietMs: duration = quietMs }: QuietOptions,
@@ -377,12 +395,12 @@ async function assertNobodyRuns(
   }, end);
   await delay(duration);
   if (isHeard) {
-    const message = `members of cluster ${cluster} run still: stop all of them first`;
+    const message = `members of cluster ${cluster} are still running; stop all of them first`;
     throw new StoreError('ERR_STORE_LOCKED', message);
   }
 }
 
-/** Makes the store of this master that of a backup and what the log has after it, up to a point. */
+/** Replaces the store of this master with a backup and the log entries after it, up to a point. */
 async function restorePoint(
   config: MasterConfig,
   { file, until = {} }: RestorePoint,
@@ -396,7 +414,7 @@ async function restorePoint(
     const directory = path.join(staging, 'store');
     await restoreStore({ file, directory });
     const replayed = await replayLog({ directory, log, secret, cluster, until });
-    // A history of its own: members that hold what it held do not follow what it is from now on.
+    // The store gets a new history, so that members with the old content do not follow it.
     await detachFromLog(directory);
     const copy = path.join(staging, 'copy');
     await inStore(directory, async (store) => {
@@ -411,18 +429,20 @@ async function restorePoint(
   }
 }
 
-/** Between two requests that are not answered. */
+/** Interval between unanswered requests, in milliseconds. */
 const repeatMs = 1000;
-/** For so long a member that knows the ticket is waited for when another one does not. */
+/**
+ * Time to wait for a member that has the ticket after another one has rejected it, in milliseconds.
+ */
 const unknownMs = 2000;
-/** For so long nobody answers before it is given up. */
+/** Time without an answer after which joining fails, in milliseconds. */
 const answerLimitMs = 20_000;
 
 /**
- * Joins a cluster: shows the ticket to its members, and takes over the secret and the store from
- * the one that answers. Nothing is changed here before all of it has come.
- * @throws StoreError ERR_CLUSTER_TICKET; ERR_CLUSTER_FOUNDED where this master is a member, or has
- * a store of its own already
+ * Joins a cluster. Sends the ticket to its members and takes over the secret and the store from the
+ * member that answers. Nothing is changed on this host until all of it has arrived.
+ * @throws StoreError ERR_CLUSTER_TICKET; ERR_CLUSTER_FOUNDED if this master is already a member or
+ * has its own store
  */
 export async function joinCluster(
   config: MasterConfig,
@@ -434,7 +454,7 @@ export async function joinCluster(
   const ticket = parseTicket(ticketText);
   if (ticket.cluster !== cluster.name) {
     throw refusedTicket(
-      `it is for cluster ${ticket.cluster}, and this master is of ${cluster.name}`,
+      `it is for cluster ${ticket.cluster}, but this master belongs to ${cluster.name}`,
     );
   }
   await assertNothingHere(config, secretFile);
@@ -448,7 +468,7 @@ export async function joinCluster(
   return receipt;
 }
 
-/** @param fetchBackup - writes the backup of a member to a file, and gives the secret */
+/** @param fetchBackup - writes the backup of a member to a file and returns the secret */
 async function takeOver(
   { stateDir }: MasterConfig,
   secretFile: string,
@@ -460,7 +480,7 @@ async function takeOver(
     const file = path.join(directory, 'backup');
     const secret = await fetchBackup(file);
     await restoreStore({ file, directory: storeDirectory(stateDir) });
-    // Last: without it no master starts as a member.
+    // The secret is written last, because a master without it does not start as a member.
     await writeFileAtomically(secretFile, `${secret}\n`, 0o600);
   } finally {
     await rm(directory, { recursive: true, force: true });
@@ -468,25 +488,25 @@ async function takeOver(
 }
 
 function refusedTicket(reason: string): StoreError {
-  return new StoreError('ERR_CLUSTER_TICKET', `the ticket is refused: ${reason}`);
+  return new StoreError('ERR_CLUSTER_TICKET', `the ticket was rejected: ${reason}`);
 }
 
 /** @throws StoreError ERR_CLUSTER_FOUNDED */
 async function assertNothingHere({ stateDir }: MasterConfig, secretFile: string): Promise<void> {
   if ((await readTextIfPresent(secretFile)) !== undefined) {
-    const message = `${secretFile} is there: this master is a member already`;
+    const message = `${secretFile} exists: this master is already a member`;
     throw new StoreError('ERR_CLUSTER_FOUNDED', message);
   }
   const data = path.join(storeDirectory(stateDir), 'data.mdb');
   const found = await stat(data).catch(() => undefined);
   if (found === undefined) return;
-  const message = `${data} is the store of a master of its own: move ${stateDir} away, or begin the cluster with it (saltbridge cluster init)`;
+  const message = `${data} is the store of a standalone master: move ${stateDir} away, or found the cluster with it (saltbridge cluster init)`;
   throw new StoreError('ERR_CLUSTER_FOUNDED', message);
 }
 
 type Reply = { readonly body: JoinReply; readonly content: Buffer };
 
-/** The requests of one master that joins, and what is answered. */
+/** Requests of a joining master and their replies. */
 class JoinExchange {
   readonly #log: TransactionLog;
   readonly #ticket: Ticket;
@@ -500,7 +520,10 @@ class JoinExchange {
     this.#member = member;
   }
 
-  /** Writes the backup of the member that answers to a file. @returns the secret, base64 */
+  /**
+   * Writes the backup of the answering member to a file.
+   * @returns the secret in base64
+   */
   async run(file: string): Promise<string> {
     const request = this.#request;
     const publicKey = this.#keys.publicKey.toString('base64');
@@ -509,7 +532,7 @@ class JoinExchange {
       ({ body: it }) => it.kind !== 'chunk',
     );
     if (body.kind === 'refused') throw refusedTicket(body.message);
-    if (body.kind !== 'joined') throw refusedTicket('a member answered something else');
+    if (body.kind !== 'joined') throw refusedTicket('a member sent an unexpected reply');
     const digest = createHash('sha256');
     for (let chunk = 0; chunk < body.chunks; chunk += 1) {
       const { content } = await this.#ask(
@@ -520,12 +543,15 @@ class JoinExchange {
       await appendFile(file, content, { mode: 0o600 });
     }
     if (digest.digest('hex') !== body.sha256) {
-      throw refusedTicket('what the member sent is not what it announced; make another ticket');
+      throw refusedTicket('the backup does not match its announced checksum; create a new ticket');
     }
     return body.secret;
   }
 
-  /** Asks until a member answers what is meant. @throws StoreError ERR_CLUSTER_TICKET */
+  /**
+   * Repeats a request until a member sends the expected reply.
+   * @throws StoreError ERR_CLUSTER_TICKET
+   */
   async #ask(request: JoinRequest, isMeant: (reply: Reply) => boolean): Promise<Reply> {
     const { LogCipher } = await loadLogEngine();
     const { id, key, cluster } = this.#ticket;
@@ -541,20 +567,20 @@ class JoinExchange {
     try {
       return await new Promise<Reply>((resolve, reject) => {
         limit = setTimeout(() => {
-          reject(refusedTicket('no member of the cluster answers'));
+          reject(refusedTicket('no member of the cluster answered'));
         }, answerLimitMs);
         this.#log.onAnnouncement((bytes) => {
           if (decodeFrame(frameKinds.unknown, bytes)?.id === id) {
-            // A member that knows it has answered by then.
+            // By then, a member that has the ticket would have answered.
             unknown ??= setTimeout(() => {
-              reject(refusedTicket('no member knows it, or it was forgotten'));
+              reject(refusedTicket('no member has it; it may have expired'));
             }, unknownMs);
           }
           const frame = decodeFrame(frameKinds.reply, bytes);
           if (frame?.id !== id) return;
           const other = frame.sealed.subarray(0, publicKeyBytes);
           const opened = replyKey(key, this.#keys, other);
-          // Whoever reaches the log's servers may announce what looks like a reply.
+          // Any client of the log's servers may send a forged reply.
           if (opened === undefined) return;
           const opening = new LogCipher(opened, cluster, 'ticket');
           const reply = openBody<JoinReply>(opening, frame.sealed.subarray(publicKeyBytes));

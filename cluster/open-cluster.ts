@@ -1,4 +1,4 @@
-/** The store that several masters share, and what they tell each other beside it. */
+/** Opens the store that several masters share, and the channel for messages outside it. */
 
 import { hkdfSync } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
@@ -12,40 +12,47 @@ import type { LogStore } from './log/log-store.ts';
 import type { TransactionLog } from './log/transaction-log.ts';
 import { MemberVersions } from './versions.ts';
 
-/** The cluster of a member, with its store and the log under it. */
+/** The cluster of a member, with its store and log. */
 export interface OpenCluster extends Cluster {
   readonly store: LogStore;
   readonly log: TransactionLog;
-  /** What the members share, and the log's servers do not have. */
+  /** Secret that the members share and the log's servers do not have. */
   readonly secret: Uint8Array;
 }
 
-/** In the mode of a file: what its group and others may do. */
+/** Permission bits of a file's group and others. */
 const othersMay = 0o077;
 
-/** Bytes of a secret that is made. */
+/** Size of a generated secret, in bytes. */
 export const secretBytes = 32;
 
-/** @throws StoreError ERR_CLUSTER_SECRET */
+/**
+ * Reads the secret of the cluster.
+ * @throws StoreError ERR_CLUSTER_SECRET
+ */
 export async function readSecret(file: string): Promise<Uint8Array> {
   const text = readPrivately(file, 'ERR_CLUSTER_SECRET', (reason) => {
-    const hint = 'saltbridge cluster init makes it for the first member, cluster join for others';
-    return `no secret of the cluster: ${reason}; ${hint}`;
+    const hint =
+      'create it with saltbridge cluster init (first member) or saltbridge cluster join (others)';
+    return `cannot read the secret of the cluster: ${reason}; ${hint}`;
   });
   const secret = Buffer.from(text.trim(), 'base64');
   if (secret.length >= secretBytes) return new Uint8Array(secret);
   throw new StoreError(
     'ERR_CLUSTER_SECRET',
-    `${file}: expected at least ${secretBytes} bytes in base64`,
+    `${file}: must contain at least ${secretBytes} bytes in base64`,
   );
 }
 
-/** What {@link Cluster.derive} gives. */
+/** Returns the key of {@link Cluster.derive}. */
 export function deriveClusterKey(secret: Uint8Array, name: string, purpose: string): Uint8Array {
   return new Uint8Array(hkdfSync('sha256', secret, name, `saltbridge ${purpose}`, 32));
 }
 
-/** What a file has, as it is at each call; where it cannot be read then, as it was before. */
+/**
+ * Returns a function that reads a file at each call. If the file cannot be read, it returns the
+ * previous content.
+ */
 function followFile(
   file: string | undefined,
   read = (text: string): string => text,
@@ -56,21 +63,24 @@ function followFile(
     try {
       known = Buffer.from(read(readPrivately(file)));
     } catch {
-      // It is being replaced, perhaps.
+      // The file may just be being replaced.
     }
     return known;
   };
 }
 
-/** @throws StoreError with this code if others may read the file, or it cannot be read */
+/**
+ * Reads a file that only its owner may read.
+ * @throws StoreError with this code if others can read the file, or it cannot be read
+ */
 function readPrivately(
   file: string,
   code: 'ERR_CLUSTER_RIGHTS' | 'ERR_CLUSTER_SECRET' = 'ERR_CLUSTER_RIGHTS',
-  describe = (reason: string): string => `no credentials for NATS: ${reason}`,
+  describe = (reason: string): string => `cannot read the NATS credentials: ${reason}`,
 ): string {
   try {
     if ((statSync(file).mode & othersMay) !== 0) {
-      throw new StoreError(code, `${file} may be read by others: chmod 600`);
+      throw new StoreError(code, `other users can read ${file}; run: chmod 600 ${file}`);
     }
     return readFileSync(file, 'utf8');
   } catch (cause) {
@@ -80,7 +90,10 @@ function readPrivately(
   }
 }
 
-/** Connects to the log of a cluster. @throws StoreError ERR_CLUSTER_LOG, ERR_STORE_UNAVAILABLE */
+/**
+ * Connects to the log of a cluster.
+ * @throws StoreError ERR_CLUSTER_LOG, ERR_STORE_UNAVAILABLE
+ */
 export async function openClusterLog(
   options: ClusterOptions,
   { isFounding = false }: { readonly isFounding?: boolean } = {},
@@ -113,25 +126,28 @@ export async function openClusterLog(
 export interface ClusterDeps {
   readonly config: Pick<FixedConfig, 'stateDir'>;
   readonly options: ClusterOptions;
-  /** Default: that of the NATS servers. */
+  /** Connects to the log. Default: to the NATS servers. */
   readonly connect?: (() => Promise<TransactionLog>) | undefined;
   readonly now: () => number;
   readonly closing: AbortSignal;
   readonly onFull?: (isFull: boolean) => void;
-  /** Told once, when this master can no longer be the member. */
+  /** Called once, when this master can no longer be the member. */
   readonly onLost?: (error: StoreError) => void;
 }
 
 const staleAfterSeconds = 600;
 const lookMs = 500;
 
-/** Calls `look` from time to time, until the signal. */
+/** Calls `look` periodically until the signal is aborted. */
 function repeat(look: () => void, closing: AbortSignal): void {
   const timer = setInterval(look, lookMs).unref();
   closing.addEventListener('abort', () => clearInterval(timer), { once: true });
 }
 
-/** Looks how long a member has not known whether it knows what others have written. */
+/**
+ * Returns a function that reports whether the store may have been outdated for longer than the
+ * limit.
+ */
 function watchStaleness(
   store: Pick<LogStore, 'status'>,
   afterSeconds: number,
@@ -150,10 +166,13 @@ function watchStaleness(
   };
 }
 
-/** A member that the store takes for dead is taken for gone so much later. */
+/** Time in milliseconds after which a member that the store considers stopped counts as gone. */
 const goneAfterMs = 10_000;
 
-/** Looks which members are not heard of, and since when. */
+/**
+ * Returns a function that reports whether a member is gone. Tracks since when members have not been
+ * heard.
+ */
 function watchMembers(
   store: Pick<LogStore, 'status'>,
   closing: AbortSignal,
@@ -173,7 +192,10 @@ function watchMembers(
   };
 }
 
-/** @throws StoreError, as opening the store of a member does */
+/**
+ * Opens the cluster of a member.
+ * @throws StoreError, with the errors of opening the store of a member
+ */
 export async function openCluster(deps: ClusterDeps): Promise<OpenCluster> {
   const { config, options, now, closing, onLost = () => {} } = deps;
   const { member, secretFile } = clusterPlaceOf(options, config.stateDir);
@@ -237,7 +259,7 @@ export async function openCluster(deps: ClusterDeps): Promise<OpenCluster> {
       try {
         store.send(packLocal({ kind, value }));
       } catch (error) {
-        // What members tell each other beside the log may be lost at any time.
+        // Messages outside the log may be lost at any time.
         if (!(error instanceof StoreError)) throw error;
       }
     },

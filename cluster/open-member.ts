@@ -9,8 +9,8 @@ import { PkiMirror } from './pki-mirror.ts';
 import { sharedKeyFiles } from './shared-keys.ts';
 
 /**
- * Opens the store of a member of a cluster, and what the member shares with the others.
- * @param connect - default: connects to the NATS servers of the configuration
+ * Opens the store of a cluster member and the services that it shares with the others.
+ * @param connect - connects to the log. Default: to the NATS servers of the configuration
  * @throws StoreError
  */
 export async function openMember(
@@ -27,18 +27,21 @@ export async function openMember(
     now,
     closing,
     onFull: (isFull) => {
-      if (isFull) log.error('disk of the store is full: this master falls behind the others');
-      else log.info('disk of the store has room again');
+      if (isFull) log.error('the disk of the store is full: this master falls behind the others');
+      else log.info('the disk of the store has free space again');
       report(isFull);
     },
     onLost: (error) => {
-      log.fatal({ err: error }, 'this master is no longer a member of the cluster: it ends');
+      log.fatal({ err: error }, 'this master is no longer a member of the cluster and stops');
       onReplaced(error);
     },
   });
   const { member, name, store } = cluster;
   const { warnings } = store.status;
-  log.info({ cluster: name, member, position: store.status.position }, 'member of a cluster');
+  log.info(
+    { cluster: name, member, position: store.status.position },
+    'opened the store as a member of the cluster',
+  );
   for (const warning of warnings) log.warn({ cluster: name }, warning);
   return {
     store,

@@ -3,25 +3,25 @@ import type { Logger } from 'pino';
 import { type Auth, type KeyState, keyPlaces, type PkiDir, watchPkiDir } from '#master';
 import { forEachFile } from './for-each-file.ts';
 
-/** The key of an id, and where it is. */
+/** A key and its state. */
 interface PlacedKey {
   readonly place: Exclude<KeyState, 'denied'>;
   readonly pem: string;
 }
 
 const statesInOrder = ['rejected', 'accepted', 'pending'] as const;
-/** More ids are not named in one line of the log. */
+/** Maximum number of ids in a log line. */
 const maxNamed = 20;
 
 /**
- * Keeps a PKI directory as the keys of a cluster are, so that Salt's tools see them; and takes over
- * what such a tool changes there. At the start the cluster is right.
+ * Mirrors the keys of a cluster in a PKI directory for Salt's tools, and applies changes that such
+ * tools make there. At the start, the cluster's keys take precedence.
  */
 export class PkiMirror {
   readonly #dir: PkiDir;
   readonly #keys: Auth['keys'];
   readonly #log: Logger;
-  /** What the directory was last seen or made to hold. */
+  /** Last known content of the directory, by id. */
   readonly #known = new Map<string, string>();
   readonly #endings: (() => void)[] = [];
   #last: Promise<void> = Promise.resolve();
@@ -32,7 +32,10 @@ export class PkiMirror {
     this.#log = log;
   }
 
-  /** Makes the directory as the cluster is, and keeps it so. @throws KeyError ERR_PKI_DIR */
+  /**
+   * Writes the keys of the cluster to the directory and starts mirroring.
+   * @throws KeyError ERR_PKI_DIR
+   */
   async start(): Promise<void> {
     const files = new Map<string, PlacedKey>();
     for (const place of [...statesInOrder].reverse()) {
@@ -52,11 +55,11 @@ export class PkiMirror {
       if (file !== undefined) differing.push(id);
       toWrite.push(id);
     }
-    // A member that joins writes the keys of a whole fleet.
+    // A joining member writes the keys of the whole fleet.
     await forEachFile(toWrite, (id) => this.#write(id));
     if (differing.length > 0) {
       const fields = { count: differing.length, minions: differing.slice(0, maxNamed) };
-      this.#log.warn(fields, 'keys of pki_dir differed from those of the cluster: replaced');
+      this.#log.warn(fields, 'replaced keys in pki_dir that differed from those of the cluster');
     }
     this.#endings.push(
       this.#keys.onChange(({ id }) => this.#enqueue(() => this.#write(id), id)),
@@ -76,7 +79,10 @@ export class PkiMirror {
 
   #enqueue(work: () => Promise<void>, id: string): void {
     this.#last = this.#last.then(work).catch((error: unknown) => {
-      this.#log.error({ minion: id, err: error }, 'pki_dir and the keys of the cluster differ');
+      this.#log.error(
+        { minion: id, err: error },
+        'cannot synchronise pki_dir with the keys of the cluster',
+      );
     });
   }
 
@@ -85,7 +91,7 @@ export class PkiMirror {
     return known && { place: known.state, pem: known.pem };
   }
 
-  /** Makes the directory hold of an id what the cluster holds. */
+  /** Writes the cluster's keys of an id to the directory. */
   async #write(id: string): Promise<void> {
     const own = this.#own(id);
     const denied = this.#keys.denied(id);
@@ -99,7 +105,7 @@ export class PkiMirror {
     else this.#known.set(id, markOf(own));
   }
 
-  /** Takes over what somebody else did to an id in the directory. */
+  /** Applies a change that another program made to the files of an id. */
   async #compare(id: string): Promise<void> {
     const file = await this.#read(id);
     const mark = markOf(file);
@@ -108,7 +114,10 @@ export class PkiMirror {
     if (mark === markOf(this.#own(id))) return;
     try {
       await this.#keys.exclusive(id, () => this.#takeOver(id, file));
-      this.#log.info({ minion: id, to: file?.place ?? null }, 'key changed in pki_dir');
+      this.#log.info(
+        { minion: id, to: file?.place ?? null },
+        'applied a key change made in pki_dir',
+      );
     } finally {
       await this.#write(id);
     }

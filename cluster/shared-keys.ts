@@ -1,4 +1,4 @@
-/** Minions' keys that the members of a cluster share: rows of the store in place of files. */
+/** Minion keys that the members of a cluster share, as rows of the store instead of files. */
 
 import Type from 'typebox';
 import {
@@ -34,7 +34,7 @@ const keyRow = defineRow({
   schema: Type.Object({
     place: Type.Enum(['accepted', 'pending', 'rejected', 'denied']),
     pem: Type.String(),
-    /** Milliseconds since 1970. */
+    /** Time of the last change of state, in milliseconds since 1970. */
     since: Type.Number(),
   }),
   unversioned: unpackLocal,
@@ -43,13 +43,14 @@ const keyRow = defineRow({
 type KeyRow = RowOf<typeof keyRow>;
 
 /**
- * An id has one row, and one more for its denied key. A row is changed only if it is as this master
- * has seen it: of two members that decide about a key at once, one is refused.
+ * Minion keys in the store. An id has one row, and another one for a denied key. A row is changed
+ * only if it has the revision that this member read last. If two members decide about a key at
+ * once, one is rejected.
  */
 class SharedKeys implements KeyFiles {
   readonly #store: Store;
   readonly #now: () => number;
-  /** Revisions of the rows that were read or written last. */
+  /** Revisions of the rows that were last read or written. */
   readonly #seen = new Map<string, number>();
 
   constructor(store: Store, now: () => number) {
@@ -108,7 +109,10 @@ class SharedKeys implements KeyFiles {
     return entry && keyRow.decode(entry);
   }
 
-  /** What an accepted key could do ends in the same write that takes it away. */
+  /**
+   * Writes a change. If it revokes an accepted key, the same write deletes the minion's session and
+   * pin.
+   */
   async #change(place: KeyState, id: string, operations: readonly Operation[]): Promise<void> {
     const ended: Operation[] =
       place === 'denied'
@@ -148,11 +152,11 @@ function seenName(place: KeyState, id: string): string {
 function changedElsewhere(id: string): KeyError {
   return new KeyError(
     'ERR_KEY_STATE',
-    `another member of the cluster has changed the key of ${JSON.stringify(id)} meanwhile; look again`,
+    `another member of the cluster has changed the key of ${JSON.stringify(id)}; list the keys and try again`,
   );
 }
 
-/** The minions' keys of a cluster. */
+/** Returns the minion keys of a cluster. */
 export function sharedKeyFiles(
   store: Store,
   cluster: Cluster,
@@ -175,10 +179,13 @@ export function sharedKeyFiles(
   };
 }
 
-/** Takes the keys of a PKI directory into the store; those that it has stay. */
+/**
+ * Stores the keys of a PKI directory. Existing ones in the store are not replaced. Returns the
+ * number of stored keys.
+ */
 export async function shareMinionKeys(dir: KeyFiles, store: Store): Promise<number> {
   const operations: Operation[] = [];
-  // The state that counts comes first [WIRE 6.2].
+  // If an id has several files, the state that Salt checks first is used [WIRE 6.2].
   const taken = new Set<string>();
   for (const place of ['rejected', 'accepted', 'pending', 'denied'] as const) {
     for (const [id, { pem, since }] of await dir.readAll(place)) {
@@ -193,7 +200,7 @@ export async function shareMinionKeys(dir: KeyFiles, store: Store): Promise<numb
   return operations.length;
 }
 
-/** Makes a PKI directory hold the keys of a cluster, and no others. */
+/** Writes exactly the keys of a cluster to a PKI directory and removes others. */
 export async function writeMinionKeys(store: Pick<Store, 'list'>, dir: KeyFiles): Promise<void> {
   for (const place of keyPlaces) {
     const own = new Map<string, string>();

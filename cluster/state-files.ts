@@ -1,4 +1,4 @@
-/** Files of a master as they are taken to another place. */
+/** Copies the files of a master to another place. */
 
 import { constants } from 'node:fs';
 import { lchown, lstat, open, readdir, rm, stat } from 'node:fs/promises';
@@ -8,9 +8,9 @@ import { isMissing, makeDirectory } from '#runtime';
 const maxDepth = 16;
 
 /**
- * The plain files below a directory, by their paths in it, in order; links, sockets and hidden
- * names are left out. None where there is no directory.
- * @param isLeftOut - asked for each name in the directory itself
+ * Returns the regular files below a directory, as sorted relative paths. Links, sockets and hidden
+ * names are skipped. Returns an empty list if the directory does not exist.
+ * @param isLeftOut - called for each name in the directory itself; returns whether to skip it
  */
 export async function listFiles(
   root: string,
@@ -33,7 +33,7 @@ export async function listFiles(
   return found.sort();
 }
 
-/** Copies a file to where there is none, durably; missing directories are made (0700). */
+/** Copies a file durably to a path that must not exist. Missing directories are created (0700). */
 export async function copyFile(from: string, to: string): Promise<void> {
   await makeDirectory(path.dirname(to), 0o700);
   const source = await open(from, constants.O_RDONLY | constants.O_NOFOLLOW);
@@ -57,8 +57,8 @@ export async function copyFile(from: string, to: string): Promise<void> {
 }
 
 /**
- * What this process has made as root in directories of an account becomes the account's, which could
- * not use it otherwise. Does nothing for others.
+ * Changes the owner of files that this process created as root in directories of another account,
+ * which could not use them otherwise. Does nothing for other users.
  */
 export async function giveToOwners(directories: readonly string[]): Promise<void> {
   if (process.getuid?.() !== 0) return;
@@ -68,10 +68,13 @@ export async function giveToOwners(directories: readonly string[]): Promise<void
   }
 }
 
-/** Since then this process runs; what is older somebody else made. The file system's clock is coarse. */
+/**
+ * Start of this process in milliseconds. Older files were created by others. One second is
+ * subtracted, because the file system's clock is coarse.
+ */
 const ownMs = performance.timeOrigin - 1000;
 
-/** By open directories: their account may put links in the place of what it has there. */
+/** Uses open directory handles, because their owner may replace entries with links. */
 async function give(directory: string, uid: number, gid: number): Promise<void> {
   const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
   const handle = await open(directory, flags);

@@ -1,4 +1,4 @@
-/** The whole of a master, taken to another place: also into a cluster, or out of one. */
+/** Exports, imports and copies a complete master, also into a cluster or out of one. */
 
 import { mkdtemp, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -49,15 +49,15 @@ import { copyFile, giveToOwners, listFiles } from './state-files.ts';
 
 // An export is a directory (0700):
 //
-// store.mdb     a backup of the store, as that of a master by itself
-// state/, pki/  the other files of state_dir, and those of pki_dir
-// export.json   what all of it must be: written last
+// store.mdb     a backup of the store, converted to that of a standalone master
+// state/, pki/  the other files of state_dir, and the files of pki_dir
+// export.json   checksums of all of it; written last
 
 const Digest = Type.String({ pattern: '^[0-9a-f]{64}$' });
 const Manifest = Type.Object({
   format: Type.Literal('saltbridge-export-1'),
   version: Type.String(),
-  /** Milliseconds since 1970. */
+  /** Time of the export, in milliseconds since 1970. */
   madeAt: Type.Number({ minimum: 0 }),
   content: Type.Object({
     sha256: Digest,
@@ -71,21 +71,24 @@ const manifestCheck = compileSchema(Manifest);
 
 const manifestName = 'export.json';
 const storeName = 'store.mdb';
-/** More than the names of a million minions take. */
+/** Maximum size of the manifest in bytes, enough for the names of a million minions. */
 const maxManifestBytes = 256 * 1024 * 1024;
 
-/** What does not go with a store: what only a cluster uses, and what must not come back. */
+/**
+ * Tables that are not transferred: those that only a cluster uses, and those that must not be
+ * restored.
+ */
 const leftOut: readonly Key[] = [...clusterTables, ...notRestored];
 
-/** A master that was written to a directory, or made of one. */
+/** Result of an export or import. */
 export interface TransferReceipt {
-  /** The new directory of the export; of an import the new store. */
+  /** Directory of the new export, or of the new store after an import. */
   readonly directory: string;
-  /** Of the store, the same on both sides. */
+  /** Digest of the store, equal on both sides. */
   readonly content: ContentDigest;
-  /** Besides the store. */
+  /** Number of files besides the store. */
   readonly files: number;
-  /** The cluster that begins with it, and this member of it. */
+  /** The cluster that was founded with it, and this member. */
   readonly cluster?: {
     readonly name: string;
     readonly member: string;
@@ -94,12 +97,12 @@ export interface TransferReceipt {
 }
 
 /**
- * Writes the store, the keys and the other files of a master, or of a member of a cluster, into a
- * new directory; that may be running. It appears whole or not at all, and holds a master by itself.
- * As after a restore, minions sign in once more.
- * @param target - a directory that is not there
- * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_DIGEST, ERR_STORE_FULL, ERR_STORE_UNAVAILABLE
- * where there is no store; ERR_CLUSTER_SECRET
+ * Exports the store, the keys and the other files of a master, or of a cluster member, to a new
+ * directory. The master may be running. The directory appears only when it is complete, and
+ * contains a standalone master. As after a restore, minions sign in once more.
+ * @param target - a directory that does not exist
+ * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_DIGEST, ERR_STORE_FULL; ERR_STORE_UNAVAILABLE
+ * without a store; ERR_CLUSTER_SECRET
  */
 export async function exportStore(
   config: MasterConfig,
@@ -108,7 +111,10 @@ export async function exportStore(
 ): Promise<TransferReceipt> {
   const directory = path.resolve(target);
   if (await isThere(directory)) {
-    throw new StoreError('ERR_STORE_BACKUP', `${directory} is there already; nothing is replaced`);
+    throw new StoreError(
+      'ERR_STORE_BACKUP',
+      `${directory} already exists and is not overwritten; choose a different name`,
+    );
   }
   return asTransfer(directory, async () => {
     const staging = await mkdtemp(path.join(path.dirname(directory), '.saltbridge-export-'));
@@ -157,7 +163,7 @@ async function writeExport(config: MasterConfig, staging: string, at: number): P
   return manifest;
 }
 
-/** What of a state directory is the store's, or of use at this place alone. */
+/** Whether a name in a state directory belongs to the store or is useful in this place only. */
 function isOfThisPlace({ cluster, stateDir, pkiDir }: MasterConfig, name: string): boolean {
   const file = path.join(stateDir, name);
   const secretFile = cluster === null ? undefined : clusterPlaceOf(cluster, stateDir).secretFile;
@@ -173,7 +179,7 @@ async function copyFiles(from: string, to: string, names: readonly string[]): Pr
   await forEachFile(names, (name) => copyFile(path.join(from, name), path.join(to, name)));
 }
 
-/** The keys of a cluster as the files of a master by itself. */
+/** Writes the keys of a cluster as the files of a standalone master. */
 async function writeMemberKeys(
   { cluster, stateDir }: MasterConfig,
   store: string,
@@ -194,7 +200,9 @@ async function writeMemberKeys(
   });
 }
 
-/** Takes out of the copy of a store what must not come back, and makes a backup of it. */
+/**
+ * Removes tables that must not be restored from the copy of a store, and creates a backup of it.
+ */
 async function sealExport(directory: string, file: string, at: number): Promise<ContentDigest> {
   const seal = async (store: EmbeddedStore): Promise<void> => {
     await dropTables(store, leftOut);
@@ -214,7 +222,7 @@ function assertSame(
   if (expected.sha256 === found.sha256) return;
   throw new StoreError(
     'ERR_STORE_DIGEST',
-    `${what} has not the content of ${original}: expected ${describe(expected)}, found ${describe(found)}`,
+    `the content of ${what} differs from ${original}: expected ${describe(expected)}, found ${describe(found)}`,
   );
 }
 
@@ -223,10 +231,11 @@ function describe({ sha256, entries, records }: ContentDigest): string {
 }
 
 /**
- * Makes what {@link exportStore} wrote the store and the files of a new master; where the
- * configuration has a cluster, the first member of a new one. Where it fails, nothing is changed.
+ * Imports the result of {@link exportStore} as the store and the files of a new master. If the
+ * configuration has a cluster, the master becomes the first member of a new one. If it fails,
+ * nothing is changed.
  * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_CORRUPT, ERR_STORE_VERSION, ERR_STORE_DIGEST,
- * ERR_STORE_FULL; ERR_CLUSTER_FOUNDED where there is a store, or a cluster, already
+ * ERR_STORE_FULL; ERR_CLUSTER_FOUNDED if a store or a cluster already exists
  */
 export async function importStore(
   config: MasterConfig,
@@ -261,7 +270,7 @@ interface PlaceContext {
   readonly from: string;
   readonly manifest: Manifest;
   readonly options: OfflineClusterOptions;
-  /** What takes back what was done; nothing once there is a log. */
+  /** Functions that undo the completed steps. Empty once there is a log. */
   readonly undo: (() => Promise<void>)[];
   readonly at: number;
 }
@@ -298,12 +307,12 @@ async function readManifest(directory: string): Promise<Manifest> {
     () => undefined,
   );
   if (size === undefined || size > maxManifestBytes) {
-    const message = `${directory} is no export: expected the directory that store export made`;
+    const message = `${directory} is not an export; give the directory that saltbridge store export created`;
     throw new StoreError('ERR_STORE_BACKUP', message);
   }
   const value = tryParseJson((await readTextIfPresent(file)) ?? '');
   if (manifestCheck.Check(value)) return value;
-  throw new StoreError('ERR_STORE_CORRUPT', `${file} is not what store export writes`);
+  throw new StoreError('ERR_STORE_CORRUPT', `${file} was not written by saltbridge store export`);
 }
 
 interface FileMove {
@@ -312,8 +321,8 @@ interface FileMove {
 }
 
 /**
- * Looks at all files of an export, and at where they are to be.
- * @returns those that are not there already
+ * Checks all files of an export and their targets.
+ * @returns the files that do not exist at their target
  * @throws StoreError ERR_STORE_CORRUPT, ERR_STORE_BACKUP
  */
 async function planMoves(
@@ -323,30 +332,30 @@ async function planMoves(
 ): Promise<FileMove[]> {
   const data = path.join(storeDirectory(stateDir), 'data.mdb');
   if (await isThere(data)) {
-    const hint = '; an import that was cut short is ended by saltbridge cluster init';
-    const message = `${data} is there already: move ${stateDir} away${cluster === null ? '' : hint}`;
+    const hint = '; to complete an interrupted import, run saltbridge cluster init';
+    const message = `${data} already exists: move ${stateDir} away${cluster === null ? '' : hint}`;
     throw new StoreError('ERR_CLUSTER_FOUNDED', message);
   }
   const names = await listFiles(from, (it) => it === manifestName);
   const isComplete = names.length === Object.keys(files).length && names.includes(storeName);
-  if (!isComplete) throw damagedExport(from, 'files are missing, or there are others');
+  if (!isComplete) throw damagedExport(from, 'files are missing or unexpected');
   const moves: FileMove[] = [];
   await forEachFile(names, async (name) => {
     const file = path.join(from, name);
     const digest = (await hashFile(file, 'sha256')).toString('hex');
-    if (files[name] !== digest) throw damagedExport(from, `${name} is not what was written`);
+    if (files[name] !== digest) throw damagedExport(from, `${name} does not match its checksum`);
     if (name === storeName) return;
     const [top = '', ...rest] = name.split(path.sep);
     const place = new Map([
       ['state', stateDir],
       ['pki', pkiDir],
     ]).get(top);
-    if (place === undefined) throw damagedExport(from, `${name} is not of an export`);
+    if (place === undefined) throw damagedExport(from, `${name} does not belong to an export`);
     const target = path.join(place, ...rest);
     const known = await hashFile(target, 'sha256').catch(() => undefined);
     if (known?.toString('hex') === digest) return;
     if (await isThere(target)) {
-      const message = `${target} is there already, and is not that of ${from}: move it away`;
+      const message = `${target} already exists and differs from that of ${from}: move it away`;
       throw new StoreError('ERR_STORE_BACKUP', message);
     }
     moves.push({ file, target });
@@ -355,15 +364,15 @@ async function planMoves(
 }
 
 function damagedExport(directory: string, why: string): StoreError {
-  return new StoreError('ERR_STORE_CORRUPT', `${directory} is no whole export: ${why}`);
+  return new StoreError('ERR_STORE_CORRUPT', `${directory} is not a complete export: ${why}`);
 }
 
 /**
- * Makes a stopped master, or a stopped member of a cluster, a new master in another place, or the
- * first member of a new cluster. The former one stays as it is; never start both.
- * @param config - of the new one
- * @throws as {@link exportStore} and {@link importStore}; StoreError ERR_STORE_LOCKED while the
- * former one runs
+ * Copies a stopped master, or a stopped member of a cluster, to a new master in another place, or
+ * to the first member of a new cluster. The original stays unchanged. Never start both.
+ * @param config - configuration of the new master
+ * @throws the errors of {@link exportStore} and {@link importStore}; StoreError ERR_STORE_LOCKED if
+ * the original is running
  */
 export async function copyMaster(
   config: MasterConfig,
@@ -372,7 +381,7 @@ export async function copyMaster(
 ): Promise<TransferReceipt> {
   const [from, to] = [source, config].map(({ stateDir }) => path.resolve(stateDir));
   if (from === to) {
-    const message = `${to} is the state_dir of both: saltbridge cluster init makes it a cluster's, cluster leave that of a master by itself`;
+    const message = `${to} is the state_dir of both masters: to convert it in place, use saltbridge cluster init or saltbridge cluster leave`;
     throw new StoreError('ERR_STORE_BACKUP', message);
   }
   const { state } = await probeHolder(storeDirectory(source.stateDir));
@@ -395,16 +404,18 @@ async function isThere(file: string): Promise<boolean> {
   return (await stat(file).catch(() => undefined)) !== undefined;
 }
 
-/** Errors of the system, as those of a store. */
+/** Converts errors of the system to store errors. */
 async function asTransfer<T>(directory: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (cause) {
     const code = codeOf(cause);
     if (isDiskFull(cause)) {
-      throw new StoreError('ERR_STORE_FULL', `no room for ${directory}`, { cause });
+      throw new StoreError('ERR_STORE_FULL', `the disk is full: cannot write ${directory}`, {
+        cause,
+      });
     }
     if (code === undefined || code.startsWith('ERR_')) throw cause;
-    throw new StoreError('ERR_STORE_BACKUP', `${directory} cannot be written (${code})`, { cause });
+    throw new StoreError('ERR_STORE_BACKUP', `cannot write ${directory} (${code})`, { cause });
   }
 }

@@ -1,4 +1,4 @@
-/** What members of a cluster are configured with: each tells the others its digests. */
+/** Versions of the members' configuration. Each member sends its digests to the others. */
 
 import type { Key } from '#store';
 import type { LogStore } from './log/log-store.ts';
@@ -6,10 +6,10 @@ import type { LogStore } from './log/log-store.ts';
 const prefix: Key = ['cluster', 'versions'];
 const retryMs = 2000;
 
-/** Versions by their kind, such as `policy` and `catalog`. */
+/** Versions by kind, for example `policy` and `catalog`. */
 export type Versions = Readonly<Record<string, string>>;
 
-/** The versions of all members, in the store of the cluster. */
+/** Versions of all members, in the store of the cluster. */
 export class MemberVersions {
   readonly #store: LogStore;
   readonly #member: string;
@@ -48,13 +48,13 @@ export class MemberVersions {
     return Object.fromEntries(this.#known.get(member) ?? []);
   }
 
-  /** Tells the others a version of this member, as soon as something can be written. */
+  /** Publishes a version of this member to the others, as soon as writes are possible. */
   announce(kind: string, version: string): void {
     this.#own.set(kind, version);
     this.#write();
   }
 
-  /** Kinds of which not all of these members have the same version, in a sentence each. */
+  /** Returns one sentence for each kind in which these members have different versions. */
   differences(members: readonly string[]): readonly string[] {
     const kinds = new Set(members.flatMap((member) => Object.keys(this.of(member))));
     return [...kinds].flatMap((kind) => {
@@ -79,7 +79,7 @@ export class MemberVersions {
     for (const [kind, version] of this.#own) {
       if (known[kind] === version || this.#store.status.refusesWrites) continue;
       const key = [...prefix, this.#member, kind];
-      // The next look sees whether it was written.
+      // The next attempt checks whether the write succeeded.
       this.#store.write([{ op: 'put', key, value: Buffer.from(version) }]).catch(() => {});
     }
   }

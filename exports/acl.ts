@@ -1,5 +1,5 @@
 /**
- * `saltbridge/acl`: the rules of a policy, and what they decide. Does no I/O.
+ * `saltbridge/acl`: rules of a policy and their decisions. Does no I/O.
  *
  * @packageDocumentation
  */

@@ -1,6 +1,6 @@
 /**
- * `saltbridge/client`: the interface of a master that runs in another process, over its local
- * socket or its HTTP API.
+ * `saltbridge/client`: interface of a master that runs in another process, over its local socket or
+ * its HTTP API.
  *
  * @packageDocumentation
  */

@@ -1,6 +1,6 @@
 /**
- * `saltbridge/minion-protocol`: the embedded minion, transports, targets, and the codecs of the
- * wire for tests and tools.
+ * `saltbridge/minion-protocol`: the embedded minion, transports and targets, and the wire codecs
+ * for tests and tools.
  *
  * @packageDocumentation
  */

@@ -1,6 +1,6 @@
 /**
- * `saltbridge/ops`: reports about a configuration and its master, and what is done while no master
- * runs.
+ * `saltbridge/ops`: reports about a configuration and its master, and operations for a stopped
+ * master.
  *
  * @packageDocumentation
  */

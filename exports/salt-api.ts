@@ -1,6 +1,6 @@
 /**
- * `saltbridge/salt-api`: Salt's HTTP API (`rest_cherrypy`) for a master of this process, or for one
- * that `saltbridge/client` is connected to.
+ * `saltbridge/salt-api`: Salt's HTTP API (`rest_cherrypy`) for a master in this process, or for one
+ * that `saltbridge/client` connects to.
  *
  * @packageDocumentation
  */

@@ -1,8 +1,8 @@
 /**
  * `saltbridge`: a Salt master in the process of a program.
  *
- * {@link createMaster} makes a master; {@link serve} runs what `saltbridge master` runs: a master
- * with the bridge and the HTTP API.
+ * {@link createMaster} creates a master. {@link serve} runs the same as `saltbridge master`: a
+ * master with the bridge and the HTTP API.
  *
  * @packageDocumentation
  */

@@ -1,6 +1,6 @@
 /**
- * `saltbridge/store`: the interface of a store, for programs that bring their own, and the two
- * stores that there are.
+ * `saltbridge/store`: the store interface, for programs with their own store, and the two built-in
+ * stores.
  *
  * @packageDocumentation
  */

@@ -1,6 +1,7 @@
 /**
- * The answers to `_auth` [WIRE 6.3, 6.6; salt/channel/server.py ReqServerChannel._auth]. All of it
- * is RSA, so it imports no schemas and loads quickly in a worker thread.
+ * Builds the replies to `_auth` requests [WIRE 6.3, 6.6; salt/channel/server.py
+ * ReqServerChannel._auth]. The module needs RSA only and imports no schemas, so that a worker
+ * thread loads it quickly.
  */
 import { createHash, type KeyObject } from 'node:crypto';
 import { generateKeyString } from './crypt.ts';
@@ -17,34 +18,38 @@ import {
 import { cleanKeyText, parsePublicKey } from './rsa-keys.ts';
 import { x931Sign } from './x931.ts';
 
-/** What the answer to a sign-in depends on. */
+/** Properties of a sign-in request that determine the form of the reply. */
 export interface AuthReplyContext {
   readonly version: ProtocolVersion;
-  /** Always there from version 2 on, and never anything but 32 hex digits [THREATS N-10]. */
+  /** 32 hex digits, present from version 2 on [THREATS N-10]. */
   readonly nonce: string | undefined;
   readonly sigAlgo: SigningAlgorithm;
 }
 
-/** A sign-in request whose form is right. */
+/** A well-formed sign-in request. */
 export interface AuthRequest extends AuthReplyContext {
   readonly id: string;
-  /** The offered public key, as sent: not yet judged, see {@link parsePublicKey}. */
+  /** The offered public key, as sent. It is not yet checked; see {@link parsePublicKey}. */
   readonly pub: string;
   readonly encAlgo: EncryptionAlgorithm;
-  /** Encrypted to the master key that the minion knows. */
+  /** Random token of the minion, encrypted with the master key that the minion has stored. */
   readonly token: Uint8Array | undefined;
   readonly autosignGrains: WireMap | undefined;
 }
 
-/** The packed answer to an unknown algorithm: never signed, whatever the version. */
+/**
+ * Returns the packed reply to a request with an unknown algorithm. It is never signed, in any
+ * version.
+ */
 export function badAlgorithmReply(which: 'enc' | 'sig'): Buffer {
   return packWire({ enc: 'clear', load: { ret: `bad ${which} algo` } });
 }
 
 /**
- * The packed answer `ret`: `true` for pending, `false` ends the minion's process, `full` for
- * `max_minions`. Slow from version 2 on, where it is signed.
- * @throws TypeError when a needed `masterKey` or nonce is missing
+ * Returns a packed reply that does not accept the minion. `ret` is `true` for a pending key and
+ * `full` when `max_minions` is reached; `false` makes the minion's process exit. Slow from version
+ * 2 on, because the reply is signed.
+ * @throws TypeError if the version needs `masterKey` or a nonce and it is missing
  */
 export function buildRefusal(
   context: AuthReplyContext,
@@ -56,35 +61,42 @@ export function buildRefusal(
 }
 
 function signedForm(map: WireMap, context: AuthReplyContext, masterKey?: KeyObject): Buffer {
-  if (masterKey === undefined) throw new TypeError('versions 2 and 3 need the master key');
-  if (!isNonce(context.nonce)) throw new TypeError('versions 2 and 3 need a nonce');
+  if (masterKey === undefined)
+    throw new TypeError('protocol versions 2 and 3 need the master key to sign the reply');
+  if (!isNonce(context.nonce))
+    throw new TypeError('protocol versions 2 and 3 need a nonce of 32 hex digits');
   const load = packWire({ ...map, nonce: context.nonce });
   return packWire({ enc: 'clear', load, sig: rsaSign(masterKey, load, context.sigAlgo) });
 }
 
-/** What an accepted minion is given. */
+/** Keys and signatures that the master sends to an accepted minion. */
 export interface AuthMaterial {
   readonly masterPrivate: KeyObject;
-  /** Sent clean: minions compare it to the letter. */
+  /** PEM text of the master key in its clean form, because minions compare it exactly. */
   readonly masterPublicPem: string;
-  /** The real port as minions see it. */
+  /** Publish port as minions see it. */
   readonly publishPort: number;
-  /** Key string shared by all minions. */
+  /** Key string that all minions share. */
   readonly aes: string;
-  /** Key string of this minion; sent in every version, needed in version 3. */
+  /** Key string of this minion. Every reply contains it; only version 3 uses it. */
   readonly session: string;
-  /** Of {@link aesKeySignature}; the same for all minions, so it is made once for an AES key. */
+  /**
+   * Result of {@link aesKeySignature}. It is the same for all minions, so it is computed once for
+   * each AES key.
+   */
   readonly x931Sig: Uint8Array;
-  /** Of {@link masterPubkeySignature}, with `master_sign_pubkey`. */
+  /** Result of {@link masterPubkeySignature}. Set if `master_sign_pubkey` is on. */
   readonly pubSig?: string;
 }
 
 /**
- * The packed answer to an accepted minion. Slow: up to five RSA operations, to be run whole in a
- * worker thread. For a token that does not decrypt a random one is sent, which the minion refuses
- * like a missing one: whether it decrypts is nobody's business [THREATS N-16].
- * @param minionKey - the offered key, imported; reading it costs as much as another RSA operation
- * @throws ProtocolError ERR_BAD_KEY when the offered key is unusable: refuse with `false`
+ * Returns the packed reply to an accepted minion. Slow: it takes up to five RSA operations, so run
+ * it in a worker thread. If the minion's token does not decrypt, the reply contains a random token.
+ * The minion rejects it like a missing one, so the reply does not reveal whether the token
+ * decrypted [THREATS N-16].
+ * @param minionKey - the offered key, already imported; importing it costs as much as one more RSA
+ * operation
+ * @throws ProtocolError ERR_BAD_KEY if the offered key is unusable; then reply with `false`
  */
 export function buildAccepted(
   request: AuthRequest,
@@ -117,19 +129,22 @@ function decryptedToken(request: AuthRequest, token: Uint8Array, masterPrivate: 
   }
 }
 
-/** `sig` of accepted replies: proves to a minion that the AES key comes from the master. Slow. */
+/**
+ * Returns the `sig` field of replies to accepted minions. It proves that the AES key comes from the
+ * master. Slow.
+ */
 export function aesKeySignature(masterPrivate: KeyObject, aes: string): Buffer {
   return x931Sign(masterPrivate, aesKeyDigest(aes));
 }
 
-/** What {@link aesKeySignature} signs: the hex form of the key string's SHA-256. */
+/** Returns the digest that {@link aesKeySignature} signs: the SHA-256 of the key string, in hex. */
 export function aesKeyDigest(aes: string): Buffer {
   return Buffer.from(createHash('sha256').update(aes).digest('hex'), 'latin1');
 }
 
 /**
- * `pub_sig`: vouches for a master key with a second key pair (`master_sign_pubkey`). Over the text
- * as it is sent. Slow.
+ * Returns the `pub_sig` field: the signature of a second key pair over the master key
+ * (`master_sign_pubkey`). It covers the PEM text exactly as it is sent. Slow.
  */
 export function masterPubkeySignature(
   signPrivate: KeyObject,

@@ -2,18 +2,19 @@ const SMALLEST_BLOCK_BYTES = 256;
 const LARGEST_BLOCK_BYTES = 64 * 1024;
 
 /**
- * Gathers one message from pieces. Memory follows what has arrived (never twice as much, and at
- * most 64 KiB more), not what was announced; many tiny pieces do not become many tiny buffers.
+ * Assembles one message from chunks. Its memory grows with the bytes that have arrived, not with
+ * the announced length: at most twice as much, and at most 64 KiB more. Many tiny chunks share one
+ * buffer.
  */
 export class ByteAssembly {
   readonly #blocks: Uint8Array[] = [];
   #missing: number;
   #taken = 0;
   #free: Uint8Array = new Uint8Array(0);
-  /** Memory taken, bytes. */
+  /** Allocated memory, in bytes. */
   capacity = 0;
 
-  /** @param length how many bytes there will be; leave it out where only their end will tell */
+  /** @param length size of the message in bytes; omit it if only a later byte marks the end */
   constructor(length: number = Number.MAX_SAFE_INTEGER) {
     this.#missing = length;
   }
@@ -22,7 +23,9 @@ export class ByteAssembly {
     return this.#missing === 0;
   }
 
-  /** Copies as much of `bytes` as belongs to this message and says how much that was. */
+  /**
+   * Copies the part of `bytes` that belongs to this message. Returns the number of bytes copied.
+   */
   take(bytes: Uint8Array): number {
     const wanted = bytes.subarray(0, this.#missing);
     let copied = 0;
@@ -38,7 +41,7 @@ export class ByteAssembly {
     return copied;
   }
 
-  /** What was taken, in one piece. */
+  /** Returns the bytes received so far in one array. */
   join(): Uint8Array {
     const [first = new Uint8Array(0), ...rest] = this.#blocks;
     if (rest.length === 0) return first.subarray(0, this.#taken);

@@ -1,4 +1,4 @@
-/** AES-192-CBC under one key, message after message [NIST SP 800-38A 6.2]. */
+/** AES-192-CBC with one key for many messages [NIST SP 800-38A 6.2]. */
 
 import { type Cipher, createCipheriv, createDecipheriv, type Decipher } from 'node:crypto';
 
@@ -6,13 +6,13 @@ const cbcAlgorithm = 'aes-192-cbc';
 const zeroBlock = Buffer.alloc(16);
 
 /**
- * Keeps OpenSSL's objects: making one for each message takes longer than encrypting a request. The
- * chain goes on from one message to the next, which both directions allow for. A random block is
- * encrypted before the message, and what comes out is an IV that is just as random; a message's own
- * IV is decrypted before it, and what comes out means nothing.
+ * Encrypts and decrypts messages with reused OpenSSL objects, because creating one for each message
+ * takes longer than encrypting a request. The CBC chain continues from one message to the next.
+ * When encrypting, each message starts with a random block; its ciphertext is an equally random IV.
+ * When decrypting, the first block is the message's IV; its plaintext is meaningless.
  */
 export class CbcChain {
-  /** Latin1 text, which takes less memory than bytes. */
+  /** The key as latin1 text, which takes less memory than bytes. */
   readonly #key: string;
   #cipher: Cipher | undefined;
   #decipher: Decipher | undefined;
@@ -22,13 +22,19 @@ export class CbcChain {
     this.#key = Buffer.from(key).toString('latin1');
   }
 
-  /** @param blocks of a message whose first piece began with a random block; whole at its end */
+  /**
+   * @param blocks part of a message; the first part starts with a random block, and the last part
+   * completes a 16-byte block
+   */
   encrypt(blocks: Uint8Array): Buffer {
     this.#cipher ??= createCipheriv(cbcAlgorithm, this.#bytes(), zeroBlock).setAutoPadding(false);
     return this.#cipher.update(blocks);
   }
 
-  /** @param blocks IV and ciphertext, a multiple of 16 bytes @returns as much, nonsense first */
+  /**
+   * @param blocks IV and ciphertext, a multiple of 16 bytes
+   * @returns the same number of bytes; the first 16 are meaningless
+   */
   decrypt(blocks: Uint8Array): Buffer {
     this.#decipher ??= createDecipheriv(cbcAlgorithm, this.#bytes(), zeroBlock).setAutoPadding(
       false,

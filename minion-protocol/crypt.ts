@@ -20,9 +20,12 @@ import {
 } from './payload.ts';
 import { RandomPool } from './random-pool.ts';
 
-/** A key string and what is in it. Secret: never log it. Kept, it is quicker than a new one. */
+/**
+ * A parsed key string. It is secret: never log it. Reuse the object, because parsing a key string
+ * again is slower.
+ */
 export interface CrypticleKey {
-  /** 76 characters of base64, as it travels and as it lies in files. */
+  /** 76 characters of base64, the form used in messages and files. */
   readonly text: string;
   readonly cbc: CbcChain;
   readonly hmac: HmacKey;
@@ -38,18 +41,26 @@ const prefixText = 'pickle::';
 const packedNothing = packWire(emptyWireMap());
 const prefix = Buffer.from(prefixText, 'latin1');
 const randomBlocks = new RandomPool();
-/** Where short messages are put together; each is out of it before the next one. */
+/**
+ * Buffer in which short messages are assembled. Each message leaves it before the next one starts.
+ */
 const shortMessageBuffer = Buffer.allocUnsafeSlow(sliceSize + 2 * blockSize);
 const expectedHmac = Buffer.allocUnsafeSlow(hmacSize);
 const keyStringForm = /^[A-Za-z0-9+/]{75}=$/;
 
-/** The text, if it is a key string: nothing is made ready. @throws ProtocolError ERR_BAD_KEY_STRING */
+/**
+ * Returns the text if it is a valid key string. Prepares no ciphers.
+ * @throws ProtocolError ERR_BAD_KEY_STRING
+ */
 export function checkKeyString(text: string): string {
   keyBytes(text);
   return text;
 }
 
-/** @throws ProtocolError ERR_BAD_KEY_STRING */
+/**
+ * Parses a key string.
+ * @throws ProtocolError ERR_BAD_KEY_STRING
+ */
 export function parseKeyString(text: string): CrypticleKey {
   const bytes = keyBytes(text);
   const cbc = new CbcChain(bytes.subarray(0, aesKeySize));
@@ -59,17 +70,23 @@ export function parseKeyString(text: string): CrypticleKey {
 function keyBytes(text: string): Buffer {
   const bytes = Buffer.from(text, 'base64');
   if (!keyStringForm.test(text) || bytes.length !== keySize) {
-    throw new ProtocolError('ERR_BAD_KEY_STRING', `not a key string: ${text.length} characters`);
+    throw new ProtocolError(
+      'ERR_BAD_KEY_STRING',
+      `not a valid key string: ${text.length} characters instead of 76 of base64`,
+    );
   }
   return bytes;
 }
 
-/** A new key string. */
+/** Returns a new key string. */
 export function generateKeyString(random: (size: number) => Uint8Array = randomBytes): string {
   return Buffer.from(random(keySize)).toString('base64');
 }
 
-/** Encrypts and signs. `random` (16 bytes) is for tests only: it must never be used twice. */
+/**
+ * Encrypts and signs a message. `random` (16 bytes) is for tests only, because its value must never
+ * be used twice.
+ */
 export function sealCrypticle(
   key: CrypticleKey,
   plaintext: Uint8Array,
@@ -98,7 +115,10 @@ function sealPieces(key: CrypticleKey, pieces: readonly Uint8Array[], random: Ui
   return blob;
 }
 
-/** Each slice is encrypted and signed while it is in the processor's cache (bench/fileserver). */
+/**
+ * Encrypts and signs a long message in slices that fit into the processor's cache
+ * (bench/fileserver).
+ */
 function sealSlices(key: CrypticleKey, message: readonly Uint8Array[]): Buffer {
   const length = message.reduce((sum, piece) => sum + piece.length, 0);
   const blob = Buffer.allocUnsafe(length + hmacSize);
@@ -116,15 +136,18 @@ function sealSlices(key: CrypticleKey, message: readonly Uint8Array[]): Buffer {
   return blob;
 }
 
-/** The HMAC at the end of a blob, a view; without a meaning before the blob was opened. */
+/**
+ * Returns a view of the HMAC at the end of a blob. It proves nothing until the blob has been
+ * opened.
+ */
 export function crypticleMac(blob: Uint8Array): Buffer {
   const size = Math.min(hmacSize, blob.length);
   return Buffer.from(blob.buffer, blob.byteOffset + blob.length - size, size);
 }
 
 /**
- * Verifies and decrypts a blob. The HMAC comes first and is compared in constant time, so that
- * nothing about padding or content shows to somebody without the key.
+ * Verifies and decrypts a blob. It compares the HMAC first and in constant time, so that a sender
+ * without the key learns nothing about padding or content.
  * @throws ProtocolError ERR_BAD_HMAC, ERR_BAD_PADDING
  */
 export function openCrypticle(key: CrypticleKey, blob: Uint8Array): Buffer {
@@ -134,7 +157,7 @@ export function openCrypticle(key: CrypticleKey, blob: Uint8Array): Buffer {
   if (received.length !== hmacSize || !timingSafeEqual(received, expectedHmac)) {
     throw new ProtocolError('ERR_BAD_HMAC', `wrong HMAC on a blob of ${blob.length} bytes`);
   }
-  // Part of a block would stay behind, and go before the next message.
+  // A partial block would stay in the cipher and corrupt the next message.
   if (sealed.length < 2 * blockSize || sealed.length % blockSize !== 0) throw badPadding();
   return withoutPadding(key.cbc.decrypt(sealed).subarray(blockSize));
 }
@@ -150,14 +173,17 @@ function withoutPadding(padded: Buffer): Buffer {
 }
 
 function badPadding(): ProtocolError {
-  return new ProtocolError('ERR_BAD_PADDING', 'signed ciphertext does not decrypt');
+  return new ProtocolError(
+    'ERR_BAD_PADDING',
+    'the HMAC matches, but the ciphertext has no valid padding',
+  );
 }
 
 /** Options of {@link sealValue}. */
 export interface SealValueOptions {
-  /** 32 characters, in replies of protocol versions 2 and 3 only. */
+  /** Nonce of 32 characters. Only replies of protocol versions 2 and 3 have one. */
   readonly nonce?: string;
-  /** 16 bytes, for tests only. */
+  /** IV of 16 bytes, for tests only. */
   readonly random?: Uint8Array;
 }
 
@@ -170,7 +196,7 @@ export function sealValue(
   return sealPacked(key, [packWire(value)], options);
 }
 
-/** Encrypts and signs a value that was packed before, in pieces that are not joined for it. */
+/** Encrypts and signs a packed value, given in pieces. The pieces are not joined first. */
 export function sealPacked(
   key: CrypticleKey,
   packed: readonly Uint8Array[],
@@ -183,18 +209,19 @@ export function sealPacked(
 
 /** Options of {@link openValue}. */
 export interface OpenValueOptions {
-  /** The nonce that the plaintext must begin with. Default: it has none. */
+  /** The nonce that the plaintext must begin with. Default: none. */
   readonly nonce?: string;
   /** Default: {@link loadLimits}. */
   readonly limits?: PayloadLimits;
-  /** Leave all text as bytes, as minions do with files. Default: false. */
+  /** Whether text is returned as bytes, as minions do with files. Default: `false`. */
   readonly raw?: boolean;
 }
 
 /**
- * Verifies, decrypts and unpacks a value. A plaintext without Salt's prefix is an empty map, not an
- * error. Byte values are views into the plaintext.
- * @throws ProtocolError ERR_BAD_HMAC, ERR_BAD_PADDING, ERR_NONCE, ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT
+ * Verifies, decrypts and unpacks a value. Returns an empty map if the plaintext lacks Salt's
+ * prefix. Byte values are views into the plaintext.
+ * @throws ProtocolError ERR_BAD_HMAC, ERR_BAD_PADDING, ERR_NONCE, ERR_BAD_PAYLOAD,
+ * ERR_PAYLOAD_LIMIT
  */
 export function openValue(
   key: CrypticleKey,
@@ -204,7 +231,9 @@ export function openValue(
   return openPacked(key, blob, options).value;
 }
 
-/** The same, with the value as it came: packed, and a view into the plaintext. */
+/**
+ * Opens a value like {@link openValue} and also returns its packed form, a view into the plaintext.
+ */
 export function openPacked(
   key: CrypticleKey,
   blob: Uint8Array,
@@ -222,7 +251,7 @@ export function openPacked(
 function withoutNonce(content: Buffer, nonce: string | undefined): Buffer {
   if (nonce === undefined) return content;
   if (content.toString('latin1', 0, nonceSize) !== nonce) {
-    throw new ProtocolError('ERR_NONCE', 'the answer belongs to another request');
+    throw new ProtocolError('ERR_NONCE', 'the nonce of the reply does not match the request');
   }
   return content.subarray(nonceSize);
 }

@@ -1,4 +1,4 @@
-/** Requests as minions send them [WIRE 5]. */
+/** Encodes requests as minions send them [WIRE 5]. */
 
 import { type CrypticleKey, sealValue } from './crypt.ts';
 import { packWire, type WireMap } from './payload.ts';
@@ -17,24 +17,27 @@ export interface SealedRequest {
   readonly version: ProtocolVersion;
   /** The master's AES key; in version 3 the minion's session key. */
   readonly key: CrypticleKey;
-  /** What the function gets, with `cmd`. */
+  /** Parameters of the function, with `cmd`. */
   readonly load: WireMap;
-  /** Needed from version 2 on. */
+  /** Required from version 2 on. */
   readonly nonce?: string;
-  /** What version 3 adds. */
+  /** Fields that version 3 adds to the load. */
   readonly identity?: {
     readonly id: string;
-    /** Seconds since 1970. */
+    /** Time of the request, in seconds since 1970. */
     readonly ts: number;
     readonly tok: Uint8Array;
   };
   readonly encAlgo?: string;
   readonly sigAlgo?: string;
-  /** 16 bytes, for tests only. */
+  /** IV of 16 bytes, for tests only. */
   readonly random?: Uint8Array;
 }
 
-/** Packs a request. @throws TypeError when a version lacks what it must have */
+/**
+ * Packs a request.
+ * @throws TypeError if a field that the version requires is missing
+ */
 export function encodeRequest(request: ClearRequest | SealedRequest): Buffer {
   if (request.enc === 'clear') {
     return packWire({ enc: 'clear', load: request.load, ...versionField(request.version) });
@@ -54,11 +57,12 @@ function versionField(version: ProtocolVersion): WireMap {
   return version === 0 ? {} : { version };
 }
 
-/** What the minion's channel adds [salt/channel/client.py]. */
+/** Adds the fields that the minion's channel adds to an encrypted load [salt/channel/client.py]. */
 function sealedLoad({ load, version, nonce, identity }: SealedRequest): WireMap {
   if (version < 2) return load;
-  if (nonce === undefined) throw new TypeError('versions 2 and 3 need a nonce');
+  if (nonce === undefined) throw new TypeError('protocol versions 2 and 3 need a nonce');
   if (version === 2) return { ...load, nonce };
-  if (identity === undefined) throw new TypeError('version 3 needs an identity');
+  if (identity === undefined)
+    throw new TypeError('protocol version 3 needs the identity of the minion');
   return { ...load, nonce, ...identity };
 }

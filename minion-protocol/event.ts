@@ -8,34 +8,45 @@ import { type PayloadLimits, packLocal, unpackLocal, type WireValue } from './pa
 
 const separator = '\n\n';
 
-/** An event. */
+/** An event on the bus. */
 export interface BusEvent {
   readonly tag: string;
-  /** Almost always a map. */
+  /** Data of the event, almost always a map. */
   readonly data: WireValue;
 }
 
-/** @throws ProtocolError ERR_BAD_EVENT when the tag is empty or would end early */
+/**
+ * Packs an event.
+ * @throws ProtocolError ERR_BAD_EVENT if the tag is empty, contains the separator or ends with a
+ * line feed
+ */
 export function packEvent(tag: string, data: WireValue): Buffer {
-  // A line feed at the end would take one of the separator's.
+  // With a line feed at its end, the tag would absorb one character of the separator.
   if (tag === '' || tag.includes(separator) || tag.endsWith('\n')) {
-    throw new ProtocolError('ERR_BAD_EVENT', `unusable tag of ${tag.length} characters`);
+    throw new ProtocolError(
+      'ERR_BAD_EVENT',
+      `the tag of ${tag.length} characters is empty or contains the separator`,
+    );
   }
   return Buffer.concat([Buffer.from(tag + separator, 'utf8'), packLocal(data)]);
 }
 
-/** @throws ProtocolError ERR_BAD_EVENT, ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT */
+/**
+ * Unpacks an event.
+ * @throws ProtocolError ERR_BAD_EVENT, ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT
+ */
 export function unpackEvent(bytes: Uint8Array, limits?: PayloadLimits): BusEvent {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const end = buffer.indexOf(separator);
-  if (end < 1) throw new ProtocolError('ERR_BAD_EVENT', `${bytes.length} bytes without a tag`);
+  if (end < 1)
+    throw new ProtocolError('ERR_BAD_EVENT', `an event of ${bytes.length} bytes has no tag`);
   return {
     tag: buffer.toString('utf8', 0, end),
     data: unpackLocal(buffer.subarray(end + separator.length), limits),
   };
 }
 
-/** The `_stamp` of an event: UTC, ISO 8601 with microseconds and without a zone. */
+/** Returns the `_stamp` of an event: UTC in ISO 8601, with microseconds and without a time zone. */
 export function formatEventStamp(now: Date): string {
   return now.toISOString().replace('Z', '000');
 }

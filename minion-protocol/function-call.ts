@@ -1,11 +1,14 @@
-/** Names in function calls, as minions read them. */
+/** Reads names in function calls the way minions do. */
 
-/** A name in Python's `^([^\d\W][\w.-]*)=(?!=)(.*)$`, where `.` stops at a newline only. */
+/**
+ * The name in Python's `^([^\d\W][\w.-]*)=(?!=)(.*)$`, where `.` matches everything except a
+ * newline.
+ */
 const keywordName = /^[\p{L}\p{Nl}\p{No}_][\p{L}\p{N}_.-]*$/u;
 
 const functionName = /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$/;
 
-/** Whether text is the name of a function: `module.function`. */
+/** Whether the text is a function name of the form `module.function`. */
 export function isFunctionName(fun: string): boolean {
   return functionName.test(fun);
 }

@@ -6,28 +6,34 @@ const hashBlockSize = 64;
 const digestSize = 32;
 const innerPad = 0x36;
 const outerPad = 0x5c;
-/** Bytes up to which the copy that two hashes need costs less than an object of OpenSSL's. */
+/**
+ * Largest message, in bytes, for which copying it for two hashes costs less than an OpenSSL object.
+ */
 const shortSize = 4096;
 
-/** What the two hashes are of, one after the other: nothing is allocated for a message. */
+/** Reused input buffers of the two hashes, so that no memory is allocated for a message. */
 const innerBuffer = Buffer.allocUnsafeSlow(hashBlockSize + shortSize);
 const outerBuffer = Buffer.allocUnsafeSlow(hashBlockSize + digestSize);
 const blockBuffer = Buffer.allocUnsafeSlow(hashBlockSize);
 
-/** Makes HMACs; what is short takes two hashes instead of an object for each message. */
+/**
+ * Computes HMACs with one key. Short messages use two plain hashes instead of an OpenSSL object
+ * each.
+ */
 export class HmacKey {
-  /** The key over one block, as latin1 text: a third of the memory that bytes take. */
+  /** The padded key block as latin1 text, which takes a third of the memory of bytes. */
   readonly #inner: string;
   readonly #outer: string;
 
   /** @param key at most 64 bytes; copied */
   constructor(key: Uint8Array) {
-    if (key.length > hashBlockSize) throw new RangeError(`an HMAC key of ${key.length} bytes`);
+    if (key.length > hashBlockSize)
+      throw new RangeError(`the HMAC key has ${key.length} bytes, more than ${hashBlockSize}`);
     this.#inner = blockOf(key, innerPad);
     this.#outer = blockOf(key, outerPad);
   }
 
-  /** Writes the HMAC of all of `bytes`, 32 bytes from `offset` on. */
+  /** Writes the HMAC of `bytes` to `target`: 32 bytes, starting at `offset`. */
   write(bytes: Uint8Array, target: Buffer, offset: number): void {
     if (bytes.length > shortSize) {
       target.set(this.begin().update(bytes).digest(), offset);
@@ -41,14 +47,14 @@ export class HmacKey {
     target.write(hash('sha256', outerBuffer, 'binary'), offset, 'latin1');
   }
 
-  /** Of what comes in parts. */
+  /** Starts the HMAC of a message that arrives in parts. */
   begin(): Hmac {
     const key = blockOf(Buffer.from(this.#inner, 'latin1'), innerPad);
     return createHmac('sha256', Buffer.from(key, 'latin1'));
   }
 }
 
-/** The key, with zeros behind it up to the size of a block, and `pad` over each byte. */
+/** Returns the key padded with zeros to one hash block, each byte XORed with `pad`. */
 function blockOf(key: Uint8Array, pad: number): string {
   blockBuffer.fill(pad);
   key.forEach((byte, index) => {

@@ -1,4 +1,4 @@
-/** The wire between Salt masters and minions: what other rooms and other programs may use. */
+/** The wire protocol between Salt masters and minions: the public interface of this room. */
 
 export type { AuthReplyContext, AuthRequest } from './auth-reply.ts';
 export {

@@ -1,12 +1,14 @@
-/** Job ids [WIRE 11.3; salt/utils/jid.py]: `YYYYMMDDhhmmssffffff`, UTC, perhaps `_suffix`. */
+/**
+ * Job ids [WIRE 11.3; salt/utils/jid.py]: `YYYYMMDDhhmmssffffff` in UTC, optionally with `_suffix`.
+ */
 
 const jidForm = /^\d{20}(_.+)?$/s;
 const parts = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{3})/;
 const microsecondsPerMillisecond = 1000;
 
 /**
- * A source of job ids that never gives one twice: where the clock stands still or goes back, the
- * next microsecond is taken.
+ * Returns a function that generates unique job ids. If the clock stands still or goes back, the id
+ * takes the next microsecond.
  * @param uniqueSuffix - appended after `_`, as Salt does with `unique_jid`
  */
 export function createJidSource(now: () => number = Date.now, uniqueSuffix?: string): () => string {
@@ -29,13 +31,16 @@ export function isJid(text: unknown): text is string {
   return typeof text === 'string' && jidForm.test(text);
 }
 
-/** When the job was made, to the millisecond; `undefined` when the text tells no time. */
+/**
+ * Returns the creation time of a job, to the millisecond, or `undefined` if the text contains no
+ * valid time.
+ */
 export function jidTime(jid: string): Date | undefined {
   const match = isJid(jid) ? parts.exec(jid) : null;
   if (!match) return undefined;
   const [, year, month, day, hour, minute, second, millisecond] = match;
   const iso = `${year}-${month}-${day}T${hour}:${minute}:${second}.${millisecond}Z`;
   const time = new Date(iso);
-  // Date takes 30 February for a day in March.
+  // Date accepts 30 February as a day in March.
   return Number.isNaN(time.getTime()) || time.toISOString() !== iso ? undefined : time;
 }

@@ -1,6 +1,7 @@
 /**
- * The loads that minions send and get, by their `cmd` [WIRE 6.1, 9.3 to 9.5, 11.2; salt/master.py].
- * Fields keep their wire names. Unknown fields are tolerated: every release adds some.
+ * Loads of minion requests and of publications, by their `cmd` [WIRE 6.1, 9.3 to 9.5, 11.2;
+ * salt/master.py]. Fields keep their wire names. Unknown fields are accepted, because every Salt
+ * release adds some.
  */
 
 import { Type } from 'typebox';
@@ -8,12 +9,15 @@ import { compileSchema } from '#runtime';
 import { emptyWireMap, isWireMap, type WireMap, type WireValue, wireBytes } from './payload.ts';
 import { isValidMinionId } from './request.ts';
 
-/** A load that has been looked at, or which of its fields is wrong. */
+/** Result of parsing a load: the load, or the reason for rejecting it. */
 export type ParsedLoad<Load> =
   | { readonly ok: true; readonly value: Load }
   | {
       readonly ok: false;
-      /** Names the field and what was expected; nothing of the content. */
+      /**
+       * Name of the invalid field and the violated rule. It contains nothing of the field's
+       * content.
+       */
       readonly reason: string;
     };
 
@@ -26,7 +30,7 @@ const name = Type.String({ minLength: 1, maxLength: 1024 });
 const shortText = Type.Optional(Type.Union([Type.Null(), Type.String({ maxLength: 1024 })]));
 const anything = Type.Unknown();
 
-/** What a schema's compiled check offers. */
+/** Methods of a compiled schema that this module uses. */
 interface Check {
   Check(value: unknown): boolean;
   Errors(value: unknown): Iterable<{ readonly instancePath: string; readonly keyword: string }>;
@@ -35,7 +39,8 @@ interface Check {
 function firstError(check: Check, load: WireMap): string | undefined {
   if (check.Check(load)) return undefined;
   for (const { instancePath, keyword } of check.Errors(load)) {
-    // The path has only names from our schema and indices: no map with free keys is looked into.
+    // The path consists of indices and names from our schema: no map with arbitrary keys is
+    // inspected.
     return `${instancePath === '' ? 'load' : instancePath.slice(1)}: ${keyword}`;
   }
   return 'load: malformed';
@@ -44,19 +49,21 @@ function firstError(check: Check, load: WireMap): string | undefined {
 const authSchema = compileSchema(
   Type.Object({
     cmd: Type.Literal('_auth'),
-    /** As sent: not yet checked. */
+    /** The id as sent. The caller checks it. */
     id: Type.String(),
     nonce: Type.Optional(Type.String()),
-    /** PEM, as sent. */
+    /** Public key in PEM, as sent. */
     pub: Type.String({ minLength: 1, maxLength: maxKeyText }),
     enc_algo: Type.Optional(Type.String({ maxLength: 64 })),
     sig_algo: Type.Optional(Type.String({ maxLength: 64 })),
   }),
 );
 
-/** Reads the load of a sign-in request; `undefined` if a field has the wrong type or size. */
+/**
+ * Parses the load of a sign-in request. Returns `undefined` if a field has the wrong type or size.
+ */
 export function parseAuthLoad(load: WireMap) {
-  // The minion's token is encrypted to the master key that it knows.
+  // The minion encrypts its token with the master key that it has stored.
   const token = wireBytes(load.token);
   if (load.token !== undefined && (token === undefined || token.length > maxCipherBytes)) {
     return undefined;
@@ -80,28 +87,34 @@ const returnSchema: Check = compileSchema(
   }),
 );
 
-/** `_return`: what a job came to on one minion. */
+/** Load of `_return`: the result of a job on one minion. */
 export type ReturnLoad = WireMap & {
-  /** In versions 0 and 2 whatever the sender wrote. */
+  /** Id of the minion. In versions 0 and 2 it is not proven. */
   id: string;
-  /** A jid; `req` for a job that the minion started itself; `nocache` for an event only. */
+  /**
+   * Job id. `req` means a job that the minion started itself; `nocache` means a return that is only
+   * published as an event.
+   */
   jid: string;
   return: WireValue;
-  /** A list for several functions. */
+  /** Function name, or a list for a job of several functions. */
   fun?: string | string[];
   fun_args?: WireValue;
-  /** An integer; for several functions a map or list. */
+  /** Integer, or a map or list for several functions. */
   retcode?: WireValue;
-  /** A boolean; for several functions a map or list. */
+  /** Boolean, or a map or list for several functions. */
   success?: WireValue;
-  /** Name of an outputter. */
+  /** Name of the outputter. */
   out?: string | null;
   user?: string | null;
   metadata?: WireValue;
   master_id?: string | null;
-  /** Name of the schedule that ran it. */
+  /** Name of the schedule that started the job. */
   schedule?: string | null;
-  /** What it is the result of, where that is not the minion itself but what it manages (3008). */
+  /**
+   * Id of the managed resource that the result belongs to, if it is not the minion itself (Salt
+   * 3008).
+   */
   resource_id?: string | null;
 };
 
@@ -109,10 +122,10 @@ function isReturnLoad(load: WireMap): load is ReturnLoad {
   return returnSchema.Check(load) && isValidMinionId(load.id);
 }
 
-/** Reads the load of `_return`. */
+/** Parses the load of `_return`. */
 export function parseReturnLoad(load: WireMap): ParsedLoad<ReturnLoad> {
   if (isReturnLoad(load)) return { ok: true, value: load };
-  return { ok: false, reason: firstError(returnSchema, load) ?? 'id: not a minion id' };
+  return { ok: false, reason: firstError(returnSchema, load) ?? 'id: not a valid minion id' };
 }
 
 const eventSchema: Check = compileSchema(
@@ -129,33 +142,36 @@ const eventSchema: Check = compileSchema(
   }),
 );
 
-/** An event as a minion asks for it: tags are not yet judged. */
+/** An event that a minion asks the master to fire. Its tag is not yet authorised. */
 interface RequestedEvent {
   readonly tag: string;
   readonly data: WireValue;
 }
 
-/** `_minion_event`, in either of its forms. */
+/** Load of `_minion_event`, in one of its forms. */
 export type MinionEventLoad = {
-  /** Ours: the answer is the id of the signal that the event became, or `null`. */
+  /**
+   * Whether the reply contains the id of the stored signal, or `null` if none was stored. This is
+   * an extension of saltbridge.
+   */
   readonly wantsSignalId: boolean;
 } & (
   | {
       readonly form: 'single';
       readonly tag: string;
-      /** The whole load: Salt fires it as the event's data. */
+      /** The whole load, because Salt fires it as the event's data. */
       readonly data: WireMap;
     }
   | {
       readonly form: 'batch';
       readonly events: readonly RequestedEvent[];
-      /** Each event is fired once more as `<pretag>/<tag>`. */
+      /** Prefix under which each event is fired a second time, as `<pretag>/<tag>`. */
       readonly pretag: string | undefined;
     }
   | { readonly form: 'empty' }
 );
 
-/** Reads the load of `_minion_event`. */
+/** Parses the load of `_minion_event`. */
 export function parseMinionEventLoad(load: WireMap): ParsedLoad<MinionEventLoad> {
   const reason = firstError(eventSchema, load);
   if (reason !== undefined) return { ok: false, reason };
@@ -183,28 +199,28 @@ const pillarSchema: Check = compileSchema(
   Type.Object({ id: Type.Optional(name), saltenv: shortText, pillarenv: shortText }),
 );
 
-/** `_pillar`. */
+/** Load of `_pillar`. */
 export interface PillarLoad {
-  /** `undefined` when it is missing: the answer is an empty pillar. */
+  /** Minion id. If it is missing, the reply is an empty pillar. */
   readonly id: string | undefined;
-  /** `undefined` when they are missing: the answer is an empty pillar. */
+  /** Grains of the minion. If they are missing, the reply is an empty pillar. */
   readonly grains: WireMap | undefined;
   readonly saltenv: string | undefined;
   readonly pillarenv: string | undefined;
-  /** Empty when it is not a map. */
+  /** Pillar values that the minion overrides. Empty if the field is not a map. */
   readonly pillar_override: WireMap;
   readonly extra_minion_data: WireMap;
-  /** `2` from every release of the range. */
+  /** Version of the request. All supported Salt releases send `2`. */
   readonly ver: string | undefined;
   readonly clean_cache: boolean;
-  /** Modules of pillar that the minion names (`pillar.ext`), some of them. */
+  /** Names of pillar modules that the minion requests (`pillar.ext`), at most ten. */
   readonly ext: readonly string[];
 }
 
-/** Names of modules that are read of one request. */
+/** Maximum number of module names read from one request. */
 const maxModules = 10;
 
-/** Reads the load of `_pillar`. */
+/** Parses the load of `_pillar`. */
 export function parsePillarLoad(load: WireMap): ParsedLoad<PillarLoad> {
   const reason = firstError(pillarSchema, load);
   if (reason !== undefined) return { ok: false, reason };
@@ -227,7 +243,9 @@ function moduleNames(ext: WireValue | undefined): readonly string[] {
   return names.filter((module) => /^\w{1,64}$/.test(module)).slice(0, maxModules);
 }
 
-/** A map with its text keys only: no grain or pillar key that can be asked for is anything else. */
+/**
+ * Returns the map with its text keys only, because grains and pillar are looked up by text keys.
+ */
 function textKeyed(value: WireValue | undefined): WireMap | undefined {
   if (!(value instanceof Map)) return isWireMap(value) ? value : undefined;
   const map = emptyWireMap();
@@ -235,24 +253,27 @@ function textKeyed(value: WireValue | undefined): WireMap | undefined {
   return map;
 }
 
-/** The load of a publication [WIRE 11.2]. */
+/** Load of a publication [WIRE 11.2]. */
 export type PublicationLoad = WireMap & {
   fun: string | string[];
-  /** For several functions a list of lists. Keywords come last, as a map with `__kwarg__`. */
+  /**
+   * Arguments, or a list of lists for several functions. Keyword arguments are the last element, a
+   * map with `__kwarg__`.
+   */
   arg: WireValue[];
-  /** A list for `list`; text or a list for `compound`. */
+  /** Target: a list for `list`, text or a list for `compound`. */
   tgt: string | string[];
-  /** Absent means `glob`. */
+  /** Target type. Default: `glob`. */
   tgt_type?: string;
   jid: string;
-  /** Returner names with commas between them. */
+  /** Returner names, separated by commas. */
   ret?: string;
   user?: string;
-  /** Timeout in seconds for lower masters. */
+  /** Timeout for lower masters, in seconds. */
   to?: number;
-  /** Only where it is not `:`. */
+  /** Delimiter of grain and pillar targets. Present only if it is not `:`. */
   delimiter?: string;
-  /** The minion that asked for it. */
+  /** Id of the minion that requested the job. */
   id?: string;
   master_id?: string;
   metadata?: WireMap;
@@ -261,7 +282,10 @@ export type PublicationLoad = WireMap & {
   module_executors?: WireValue[];
   executor_opts?: WireMap;
   auth_list?: WireValue[];
-  /** Minions of 3008 and later fire `salt/job/<jid>/start/<id>` before they begin. */
+  /**
+   * Whether minions fire `salt/job/<jid>/start/<id>` before they start. Supported from Salt 3008
+   * on.
+   */
   start_event?: boolean;
 };
 

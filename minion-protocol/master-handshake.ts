@@ -1,6 +1,6 @@
 /**
- * `_auth`, the master's side [WIRE 6; salt/channel/server.py ReqServerChannel._auth]. Nothing here
- * reads or writes: what to store is said by {@link decideKey}, and the caller stores it.
+ * The master's side of `_auth` [WIRE 6; salt/channel/server.py ReqServerChannel._auth]. This module
+ * does no I/O: {@link decideKey} decides what to store, and the caller stores it.
  */
 
 import { type AuthReplyContext, type AuthRequest, badAlgorithmReply } from './auth-reply.ts';
@@ -15,23 +15,25 @@ import {
   isSigningAlgorithm,
 } from './rsa.ts';
 
-/** Outcome of {@link parseAuthRequest}. */
+/** Result of {@link parseAuthRequest}. */
 export type ParsedAuthRequest =
   | { readonly ok: true; readonly request: AuthRequest }
   | {
       readonly ok: false;
       readonly code: ProtocolErrorCode;
-      /** The packed answer. */
+      /** Packed reply to send. */
       readonly reply: Buffer;
     }
   | {
       readonly ok: false;
       readonly code: 'ERR_BAD_ID';
-      /** To be answered by {@link buildRefusal} with `false`, which is signed from version 2 on. */
+      /**
+       * Context for {@link buildRefusal}: reply with `false`, which is signed from version 2 on.
+       */
       readonly refuse: AuthReplyContext;
     };
 
-/** Reads a sign-in request. Never throws, and does no RSA. */
+/** Parses a sign-in request. Never throws and performs no RSA operation. */
 export function parseAuthRequest(envelope: ClearEnvelope): ParsedAuthRequest {
   const { version } = envelope;
   const load = parseAuthLoad(envelope.load);

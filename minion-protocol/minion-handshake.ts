@@ -1,6 +1,6 @@
 /**
- * `_auth`, the minion's side [WIRE 6.4; salt/crypt.py AsyncAuth]. Stricter than Salt in one point:
- * nothing is said to be worth storing before every check holds.
+ * The minion's side of `_auth` [WIRE 6.4; salt/crypt.py AsyncAuth]. It is stricter than Salt in one
+ * point: it returns a master key to store only after every check has passed.
  */
 import { type KeyObject, randomBytes } from 'node:crypto';
 import { aesKeyDigest } from './auth-reply.ts';
@@ -27,69 +27,72 @@ import {
 import { cleanKeyText, keyFingerprint, parsePublicKey } from './rsa-keys.ts';
 import { x931Recover } from './x931.ts';
 
-/** Who signs in, and what it knows of the master. */
+/** Identity of the minion and its stored data about the master. */
 export interface MinionHandshakeConfig {
   readonly id: string;
   readonly version: 0 | 2 | 3;
   readonly privateKey: KeyObject;
-  /** The minion's public key, PEM. */
+  /** Public key of the minion, in PEM. */
   readonly publicPem: string;
-  /** A key string made for this process; the master proves that it can read it. */
+  /** Random key string of this process. The master proves that it can decrypt it. */
   readonly token: string;
-  /** The stored master key; without it this is the first contact. */
+  /** Stored master key. Absent on first contact. */
   readonly masterPub?: string;
-  /** Default: `OAEP-SHA1`, not named in the request. */
+  /** Encryption algorithm. Default: `OAEP-SHA1`; the default is not sent in the request. */
   readonly encAlgo?: EncryptionAlgorithm;
-  /** Default: `PKCS1v15-SHA1`, not named in the request. */
+  /** Signing algorithm. Default: `PKCS1v15-SHA1`; the default is not sent in the request. */
   readonly sigAlgo?: SigningAlgorithm;
   readonly autosignGrains?: WireMap;
-  /** Salt's `master_finger`. Default: any. */
+  /** Expected fingerprint of the master key (Salt's `master_finger`). Default: any. */
   readonly masterFinger?: string;
-  /** For `masterFinger`. Default: sha256. */
+  /** Hash for `masterFinger`. Default: `sha256`. */
   readonly hashType?: string;
-  /** The key that vouches for master keys, with Salt's `verify_master_pubkey_sign`. */
+  /** Key that signs master keys (Salt's `verify_master_pubkey_sign`). */
   readonly masterSignPub?: KeyObject;
-  /** 32 hex digits, new for every request. */
+  /** Returns a new nonce of 32 hex digits for each request. */
   readonly nonce?: () => string;
 }
 
-/** What became of a sign-in. */
+/** Result of a sign-in. */
 export type HandshakeStep =
   | {
       readonly state: 'accepted';
       readonly aes: string;
-      /** Always there in version 3. */
+      /** Session key string. Always present in version 3. */
       readonly session: string | undefined;
       readonly publishPort: number;
-      /** The master's key as sent: store it if it is new. */
+      /** The master's key as sent. Store it if it is new. */
       readonly masterPub: string;
     }
-  /** Ask again after `acceptance_wait_time`. */
+  /** The key is not yet accepted. Ask again after `acceptance_wait_time`. */
   | { readonly state: 'pending' }
-  /** The key was rejected: Salt's minion ends with exit code 77. */
+  /** The key was rejected. Salt's minion exits with code 77. */
   | { readonly state: 'refused' }
-  /** `max_minions` is reached: try again later. */
+  /** `max_minions` is reached. Try again later. */
   | { readonly state: 'full' }
-  /** ERR_MASTER_FINGER: Salt's minion ends with exit code 42. Others: try again later. */
+  /**
+   * With ERR_MASTER_FINGER, Salt's minion exits with code 42. After any other code, try again
+   * later.
+   */
   | { readonly state: 'failed'; readonly code: ProtocolErrorCode };
 
-/** A configuration with its algorithms. */
+/** Configuration with both algorithms set. */
 type HandshakeSettings = MinionHandshakeConfig &
   Required<Pick<MinionHandshakeConfig, 'encAlgo' | 'sigAlgo'>>;
 
-/** Sign-ins, one after another, with one key pair at one master. */
+/** Successive sign-ins of one key pair at one master. */
 export type MinionHandshake = ReturnType<typeof createMinionHandshake>;
 
 /**
- * A minion's sign-in.
+ * Creates the minion's side of a sign-in.
  *
- * | answer | state |
+ * | reply | state |
  * |---|---|
- * | accepted, every check right | accepted |
+ * | accepted, every check passed | accepted |
  * | `ret: true` | pending |
  * | `ret: false` | refused |
  * | `ret: "full"` | full |
- * | anything else, or a check wrong | failed |
+ * | anything else, or a failed check | failed |
  */
 export function createMinionHandshake(config: MinionHandshakeConfig) {
   const settings = {
@@ -104,7 +107,7 @@ export function createMinionHandshake(config: MinionHandshakeConfig) {
     /** Returns the next request, with a new nonce. */
     request(): Buffer {
       nonce = newNonce();
-      // Once: reading a key takes longer than encrypting to it.
+      // The key is parsed once, because parsing takes longer than encrypting with it.
       if (config.masterPub !== undefined) storedKey ??= parsePublicKey(config.masterPub);
       const token =
         storedKey && rsaEncrypt(storedKey, Buffer.from(config.token, 'latin1'), settings.encAlgo);
@@ -114,7 +117,7 @@ export function createMinionHandshake(config: MinionHandshakeConfig) {
         load: authLoad(config, nonce, token),
       });
     },
-    /** Judges the answer to the last request. Never throws. */
+    /** Checks the reply to the last request. Never throws. */
     step(reply: Uint8Array): HandshakeStep {
       try {
         return checkReply(settings, nonce, reply);
@@ -161,7 +164,7 @@ function checkSignedReply(config: HandshakeSettings, nonce: string, reply: WireM
   const map = unpackMap(load);
   const step = map.pub_key === undefined ? readRet(map) : accepted(config, map);
   const signer = step.state === 'accepted' ? step.masterPub : config.masterPub;
-  // A refusal at first contact cannot be verified: there is no key yet.
+  // On first contact there is no key to verify a refusal with.
   if (signer !== undefined && !isSignedBy(config, signer, load, sig)) fail('ERR_BAD_SIGNATURE');
   if (map.nonce !== nonce) fail('ERR_NONCE');
   return step;
@@ -203,14 +206,17 @@ function accepted(config: HandshakeSettings, map: WireMap): HandshakeStep {
   return { state: 'accepted', aes, session, publishPort, masterPub };
 }
 
-/** Says whether it is the stored key. A new one is taken at first contact, or if vouched for. */
+/**
+ * Returns whether this is the stored master key. A new key is valid on first contact or with a
+ * valid signature of `masterSignPub`.
+ */
 function checkMasterKey(
   config: HandshakeSettings,
   masterPub: string,
   pubSig: WireValue | undefined,
 ): boolean {
   const isKnown = config.masterPub !== undefined && isSameKey(config, config.masterPub, masterPub);
-  // Both sides use it or neither does [WIRE 6.6].
+  // Both sides use signed master keys, or neither does [WIRE 6.6].
   if ((config.masterSignPub === undefined) !== (pubSig === undefined)) fail('ERR_MASTER_KEY');
   if (config.masterSignPub === undefined) {
     if (!isKnown && config.masterPub !== undefined) fail('ERR_MASTER_KEY');
@@ -220,7 +226,7 @@ function checkMasterKey(
   return isKnown;
 }
 
-/** From version 2 on keys are compared to the letter, as releases since 3006.7 do. */
+/** Compares two keys: exactly from version 2 on, as Salt does since 3006.7, otherwise in clean form. */
 function isSameKey(config: HandshakeSettings, stored: string, sent: string): boolean {
   return cleanKeyText(stored) === (config.version < 2 ? cleanKeyText(sent) : sent);
 }
@@ -236,7 +242,7 @@ function hasValidMasterSignature(
   return rsaVerify(signPub, Buffer.from(masterPub, 'utf8'), signature, config.sigAlgo);
 }
 
-/** Decrypts a key string that the master sent. */
+/** Decrypts a key string from the master. */
 function unsealed(config: HandshakeSettings, value: WireValue | undefined): string {
   const sealed = wireBytes(value);
   if (sealed === undefined) return fail('ERR_BAD_REPLY');
@@ -261,5 +267,5 @@ function checkFinger(config: HandshakeSettings, masterPub: string): void {
 }
 
 function fail(code: ProtocolErrorCode): never {
-  throw new ProtocolError(code, 'the answer to a sign-in is not acceptable');
+  throw new ProtocolError(code, 'the reply of the master to the sign-in failed a check');
 }

@@ -1,7 +1,7 @@
 /**
- * Salt's MessagePack dialects: values ⇄ bytes [WIRE 2; salt/payload.py, salt/utils/msgpack.py].
- * A writer and reader of our own with a dialect each: libraries write str8 where Salt has none, and
- * damage a str that is not UTF-8, which is how Salt sends ciphertext.
+ * Salt's MessagePack dialects: encodes and decodes values [WIRE 2; salt/payload.py,
+ * salt/utils/msgpack.py]. Libraries are unsuitable: they write str8, which Salt does not use on the
+ * wire, and they corrupt a str that is not UTF-8, which is how Salt sends ciphertext.
  */
 
 import { isUtf8 } from 'node:buffer';
@@ -9,9 +9,10 @@ import { Float } from '#template/python/values.ts';
 import { ProtocolError } from './errors.ts';
 
 /**
- * What MessagePack of Salt can say [WIRE 2.2]. Text and bytes are one family on the wire: bytes
- * that are valid UTF-8 arrive as text. Numbers are written as integers where they are, and a
- * `Float` as a float. Only `unpackExact` reads floats without a fraction as `Float`.
+ * A value that Salt's MessagePack can represent [WIRE 2.2]. Text and bytes are one family on the
+ * wire: bytes that are valid UTF-8 arrive as text. A number without a fraction is written as an
+ * integer, and a `Float` always as a float. Only `unpackExact` reads floats without a fraction as
+ * `Float`.
  */
 export type WireValue =
   | null
@@ -28,8 +29,8 @@ export type WireValue =
   | Map<WireValue, WireValue>;
 
 /**
- * A map whose keys are all text. Decoded ones inherit nothing, so `__proto__` is an ordinary key.
- * Like every JavaScript object it lists keys that look like array indices first; a `Map` packs in
+ * A map with text keys only. Decoded maps inherit nothing, so `__proto__` is an ordinary key. Like
+ * every JavaScript object, it lists keys that look like array indices first. A `Map` is packed in
  * its own order.
  */
 export interface WireMap {
@@ -38,14 +39,15 @@ export interface WireMap {
 
 const isoForm = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}$/;
 
-/** A date and time without a zone, extension type 78 [salt/payload.py]. */
+/** A date and time without a time zone, extension type 78 [salt/payload.py]. */
 export class WireDateTime {
   /** ISO 8601 with microseconds: `2024-01-02T03:04:05.678901`. */
   readonly text: string;
 
-  /** @throws TypeError when `text` has another form */
+  /** @throws TypeError if `text` has a different form */
   constructor(text: string) {
-    if (!isoForm.test(text)) throw new TypeError('expected YYYY-MM-DDTHH:MM:SS.ffffff');
+    if (!isoForm.test(text))
+      throw new TypeError('the date and time must have the form YYYY-MM-DDTHH:MM:SS.ffffff');
     this.text = text;
   }
 
@@ -54,9 +56,9 @@ export class WireDateTime {
   }
 }
 
-/** A MessagePack extension that Salt gives no meaning to. */
+/** A MessagePack extension of a type that Salt does not define. */
 export class WireExtension {
-  /** −128 to 127. */
+  /** Type of the extension, −128 to 127. */
   readonly code: number;
   readonly data: Uint8Array;
 
@@ -80,23 +82,28 @@ export function isWireMap(value: WireValue | undefined): value is WireMap {
   );
 }
 
-/** V8 makes hash tables of objects whose prototype is null, some five times as dear. */
+/**
+ * Prototype of decoded maps. V8 turns objects with a `null` prototype into hash tables, which cost
+ * about five times as much.
+ */
 const nothing: object = Object.freeze(Object.create(null));
 
-/** An empty map that inherits nothing: `__proto__` and `constructor` are keys like any other. */
+/**
+ * Returns an empty map that inherits nothing, so `__proto__` and `constructor` are ordinary keys.
+ */
 export function emptyWireMap(): WireMap {
   return Object.create(nothing);
 }
 
-/** Whether the object inherits nothing but what every object does: no instance of a class. */
+/** Whether the object is a plain object and not an instance of a class. */
 export function isPlainObject(value: object): value is WireMap {
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === nothing || prototype === null || prototype === Object.prototype;
 }
 
 /**
- * The bytes of a field that is bytes by meaning: on the wire they arrive as text whenever they
- * happen to be valid UTF-8 [WIRE 2.1]. `undefined` when the value is neither.
+ * Returns the value of a binary field as bytes, or `undefined` if it is neither text nor bytes.
+ * Binary fields arrive as text if they happen to be valid UTF-8 [WIRE 2.1].
  */
 export function wireBytes(value: WireValue | undefined): Uint8Array | undefined {
   if (typeof value === 'string') return Buffer.from(value, 'utf8');
@@ -104,22 +111,27 @@ export function wireBytes(value: WireValue | undefined): Uint8Array | undefined 
 }
 
 /**
- * How the raw, str and bin families are read: `wire` makes text of whatever is valid UTF-8, `local`
- * keeps bin as bytes, `raw` keeps everything as bytes [WIRE 2.1].
+ * Treatment of the raw, str and bin families when reading [WIRE 2.1]. `wire` converts valid UTF-8
+ * to text, `local` leaves bin as bytes, and `raw` leaves everything as bytes.
  */
 type ReadingDialect = 'wire' | 'local' | 'raw';
 
-/** Bounds of what is read. */
+/** Limits for reading a payload. */
 export interface PayloadLimits {
-  /** Size of the packed form. */
+  /** Maximum size of the packed form, in bytes. */
   readonly maxBytes: number;
-  /** Maps and lists inside each other; also bounds the reader's recursion. */
+  /** Maximum nesting of maps and lists. It also bounds the reader's recursion. */
   readonly maxDepth: number;
-  /** List elements and map entries, counted over the whole value. */
+  /** Maximum number of list elements and map entries in the whole value. */
   readonly maxElements: number;
-  /** Refuse a map that has a key twice, or a key that is not text. Default: the last one wins. */
+  /**
+   * Whether to reject a map with a duplicate key or with a key that is not text. Default: `false`,
+   * the last duplicate wins.
+   */
   readonly uniqueKeys?: boolean;
-  /** Read floats without a fraction as `Float`. Default: as numbers. */
+  /**
+   * Whether to read floats without a fraction as `Float`. Default: `false`, they become numbers.
+   */
   readonly keepsFloats?: boolean;
 }
 
@@ -129,8 +141,8 @@ const constantExtensionCode = 79;
 const shortTextBytes = 64;
 
 /**
- * Reads one MessagePack value. Allocates only for what has arrived: lists and maps grow with their
- * elements, whatever length they declare, and texts and bytes must be there in full.
+ * Reads one MessagePack value. It allocates memory only for bytes that have arrived: lists and maps
+ * grow with their elements, whatever length they declare, and texts and bytes must be complete.
  */
 class PayloadReader {
   readonly #bytes: Buffer;
@@ -156,14 +168,17 @@ class PayloadReader {
     this.#elements = elements;
   }
 
-  /** The one value that the bytes hold. @throws ProtocolError ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT */
+  /**
+   * Reads the single value in the buffer.
+   * @throws ProtocolError ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT
+   */
   readAll(): WireValue {
     if (this.#bytes.length > this.#limits.maxBytes) {
-      throw limitError(`${this.#bytes.length} bytes, at most ${this.#limits.maxBytes} allowed`);
+      throw limitError(`${this.#bytes.length} bytes, maximum ${this.#limits.maxBytes}`);
     }
     const value = this.#value();
     if (this.#offset !== this.#bytes.length) {
-      throw badPayload(`${this.#bytes.length - this.#offset} bytes after the value`);
+      throw badPayload(`${this.#bytes.length - this.#offset} bytes follow the value`);
     }
     return value;
   }
@@ -229,7 +244,7 @@ class PayloadReader {
       case 0xdf:
         return this.#map(this.#uint(2 << (head - 0xde)));
       default:
-        throw badPayload('a reserved byte'); // 0xc1
+        throw badPayload('it contains the reserved byte 0xc1');
     }
   }
 
@@ -245,10 +260,10 @@ class PayloadReader {
     return size === 2 ? this.#bytes.readUInt16BE(start) : this.#bytes.readUInt32BE(start);
   }
 
-  /** Moves behind the next `size` bytes and says where they start. */
+  /** Advances by `size` bytes and returns their start. */
   #take(size: number): number {
     const start = this.#offset;
-    if (size > this.#bytes.length - start) throw badPayload('the value ends too early');
+    if (size > this.#bytes.length - start) throw badPayload('the value is truncated');
     this.#offset = start + size;
     return start;
   }
@@ -278,16 +293,16 @@ class PayloadReader {
     for (let index = 0; index < length; index += 1) {
       const key = this.#key();
       if (typeof key !== 'string') return this.#mixedMap(map, key, length - index);
-      if (this.#limits.uniqueKeys && key in map) throw badPayload('a map with a key twice');
+      if (this.#limits.uniqueKeys && key in map) throw badPayload('a map has a duplicate key');
       map[key] = this.#value();
     }
     this.#depth -= 1;
     return map;
   }
 
-  /** Goes on with a map that turned out to have a key that is not text. */
+  /** Continues reading a map after a key that is not text. */
   #mixedMap(textKeys: WireMap, key: WireValue, remaining: number): Map<WireValue, WireValue> {
-    if (this.#limits.uniqueKeys) throw badPayload('a map with a key that is not text');
+    if (this.#limits.uniqueKeys) throw badPayload('a map has a key that is not text');
     const map = new Map<WireValue, WireValue>(Object.entries(textKeys));
     map.set(key, this.#value());
     for (let index = 1; index < remaining; index += 1) {
@@ -300,9 +315,9 @@ class PayloadReader {
 
   #key(): WireValue {
     const head = this.#bytes[this.#offset];
-    // As in Python, where a map cannot be a key.
+    // Python rejects a map as a key, too.
     if (head === 0xde || head === 0xdf || (head !== undefined && head >> 4 === 0x8)) {
-      throw badPayload('a map as a key of a map');
+      throw badPayload('a map has a map as a key');
     }
     return this.#value();
   }
@@ -318,7 +333,10 @@ class PayloadReader {
     return this.#view(start, end);
   }
 
-  /** Most texts are short and ASCII: a return reads a quarter faster with it (bench/payload). */
+  /**
+   * Whether the bytes are ASCII. Most texts are short and ASCII: this check makes reading a return
+   * a quarter faster (bench/payload).
+   */
   #isAscii(start: number, end: number): boolean {
     for (let index = start; index < end; index += 1) {
       if ((this.#bytes[index] ?? 0) >= 0x80) return false;
@@ -345,7 +363,7 @@ class PayloadReader {
     return new WireExtension(code, data);
   }
 
-  /** A named constant is a packed pair of its name and its value; only the value has a use here. */
+  /** Reads a named constant: a packed pair of its name and its value. Only the value is used. */
   #constant(data: Uint8Array): WireValue {
     const reader = new PayloadReader(
       data,
@@ -356,7 +374,8 @@ class PayloadReader {
     );
     const pair = reader.readAll();
     this.#elements = reader.#elements;
-    if (!Array.isArray(pair) || pair.length !== 2) throw badPayload('a malformed constant');
+    if (!Array.isArray(pair) || pair.length !== 2)
+      throw badPayload('a named constant is malformed');
     return pair[1] ?? null;
   }
 }
@@ -372,25 +391,30 @@ function smallest(value: bigint): number | bigint {
 }
 
 function badPayload(what: string): ProtocolError {
-  return new ProtocolError('ERR_BAD_PAYLOAD', `not a payload: ${what}`);
+  return new ProtocolError('ERR_BAD_PAYLOAD', `invalid payload: ${what}`);
 }
 
 function limitError(what: string): ProtocolError {
-  return new ProtocolError('ERR_PAYLOAD_LIMIT', `payload over its limit: ${what}`);
+  return new ProtocolError('ERR_PAYLOAD_LIMIT', `payload exceeds its limit: ${what}`);
 }
 
 /**
- * How text and bytes are written: `wire` knows only the old raw family, `local` has str8 and bin
- * [WIRE 2.1].
+ * Treatment of text and bytes when writing [WIRE 2.1]. `wire` uses only the old raw family; `local`
+ * also uses str8 and bin.
  */
 type WritingDialect = 'wire' | 'local';
 
 const initialBufferBytes = 512;
-/** Deeper than any reader accepts: stops values that contain themselves. */
+/**
+ * Maximum nesting of written values, deeper than any reader accepts. It stops values that contain
+ * themselves.
+ */
 const maxWritingDepth = 256;
 const dateTimeCode = 78;
 
-/** Writes one MessagePack value, every integer and length in its smallest form, as Salt does. */
+/**
+ * Writes one MessagePack value, with every integer and length in its smallest form, as Salt does.
+ */
 class PayloadWriter {
   readonly #dialect: WritingDialect;
   #bytes: Buffer = Buffer.allocUnsafe(initialBufferBytes);
@@ -401,12 +425,15 @@ class PayloadWriter {
     this.#dialect = dialect;
   }
 
-  /** The bytes written so far. */
+  /** Returns the bytes written so far. */
   finish(): Buffer {
     return this.#bytes.subarray(0, this.#length);
   }
 
-  /** @throws TypeError on a value that MessagePack of Salt has no word for */
+  /**
+   * Writes a value.
+   * @throws TypeError for a value that Salt's MessagePack cannot represent
+   */
   write(value: WireValue | undefined): void {
     if (typeof value === 'string') this.#text(value);
     else if (typeof value === 'number') this.#number(value);
@@ -428,11 +455,11 @@ class PayloadWriter {
   #container(value: object): void {
     this.#depth += 1;
     if (this.#depth > maxWritingDepth)
-      throw new TypeError(`a value deeper than ${maxWritingDepth} levels`);
+      throw new TypeError(`the value is nested deeper than ${maxWritingDepth} levels`);
     if (Array.isArray(value)) this.#list(value);
     else if (value instanceof Map) this.#map(value);
     else if (isPlainObject(value)) this.#plainObject(value);
-    else throw new TypeError('an object of a class cannot be packed');
+    else throw new TypeError('an instance of a class cannot be packed');
     this.#depth -= 1;
   }
 
@@ -473,7 +500,10 @@ class PayloadWriter {
     this.#length += length;
   }
 
-  /** Most texts are short and ASCII: a loop is faster than two calls into Node (bench/payload). */
+  /**
+   * Writes a short ASCII text, or returns `false`. Most texts are short and ASCII, and a loop is
+   * faster than two calls into Node (bench/payload).
+   */
   #shortAscii(text: string): boolean {
     this.#reserve(1 + text.length);
     const start = this.#length + 1;
@@ -500,7 +530,7 @@ class PayloadWriter {
     this.#append(bytes);
   }
 
-  /** A head of the bin or ext family: 8, 16 or 32 bits of length. */
+  /** Writes a head of the bin or ext family, with 8, 16 or 32 bits of length. */
   #sizedHead(head8: number, length: number): void {
     if (length <= 0xff) this.#headed(head8, length, 1);
     else if (length <= 0xffff) this.#headed(head8 + 1, length, 2);
@@ -592,7 +622,7 @@ class PayloadWriter {
 
 const mebibyte = 1024 * 1024;
 
-/** What a stranger may send [THREATS N-03, N-04]. */
+/** Limits for messages from unauthenticated peers [THREATS N-03, N-04]. */
 export const clearLimits: PayloadLimits = {
   maxBytes: mebibyte,
   maxDepth: 8,
@@ -600,9 +630,10 @@ export const clearLimits: PayloadLimits = {
 };
 
 /**
- * What an authenticated peer may send. Twice the depth and more elements than THREATS N-04 says,
- * because real returns come near: a Kubernetes resource definition, whose schema nests two levels a
- * field, reaches 30 inside a state return, and a repository's list of packages 130,000 elements.
+ * Limits for messages from authenticated peers. They allow twice the depth and more elements than
+ * THREATS N-04, because real returns come near. The schema of a Kubernetes resource definition
+ * nests two levels per field and reaches depth 30 inside a state return. The package list of a
+ * repository has 130,000 elements.
  */
 export const loadLimits: PayloadLimits = {
   maxBytes: 16 * mebibyte,
@@ -610,7 +641,10 @@ export const loadLimits: PayloadLimits = {
   maxElements: 250_000,
 };
 
-/** Packs as Salt packs for the wire: raw family only. @throws TypeError on `undefined` and the like */
+/**
+ * Packs a value for the wire, with the raw family only, as Salt does.
+ * @throws TypeError for `undefined` and other values that cannot be packed
+ */
 export function packWire(value: WireValue): Buffer {
   const writer = new PayloadWriter('wire');
   writer.write(value);
@@ -618,8 +652,8 @@ export function packWire(value: WireValue): Buffer {
 }
 
 /**
- * Reads what came over the wire: whatever is valid UTF-8 becomes text, the rest stays bytes. Byte
- * values are views into `bytes`: copy what is kept.
+ * Unpacks a value from the wire. Valid UTF-8 becomes text, the rest stays bytes. Byte values are
+ * views into `bytes`: copy them if you store them.
  * @throws ProtocolError ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT
  */
 export function unpackWire(bytes: Uint8Array, limits: PayloadLimits = loadLimits): WireValue {
@@ -627,14 +661,18 @@ export function unpackWire(bytes: Uint8Array, limits: PayloadLimits = loadLimits
 }
 
 /**
- * Reads with every text left as bytes, map keys too, as a minion reads the answer to `_serve_file`.
+ * Unpacks a value with every text and map key as bytes, as a minion reads the reply to
+ * `_serve_file`.
  * @throws ProtocolError ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT
  */
 export function unpackRaw(bytes: Uint8Array, limits: PayloadLimits = loadLimits): WireValue {
   return new PayloadReader(bytes, 'raw', limits).readAll();
 }
 
-/** Packs for event sockets and files on the host: text as str, bytes as bin. @throws TypeError */
+/**
+ * Packs a value for event sockets and local files: text as str, bytes as bin.
+ * @throws TypeError for a value that cannot be packed
+ */
 export function packLocal(value: WireValue): Buffer {
   const writer = new PayloadWriter('local');
   writer.write(value);
@@ -642,19 +680,22 @@ export function packLocal(value: WireValue): Buffer {
 }
 
 /**
- * Reads the local dialect: bin stays bytes (views into `bytes`), text is text.
+ * Unpacks a value of the local dialect: bin stays bytes (views into `bytes`), and text is text.
  * @throws ProtocolError ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT
  */
 export function unpackLocal(bytes: Uint8Array, limits: PayloadLimits = loadLimits): WireValue {
   return new PayloadReader(bytes, 'local', limits).readAll();
 }
 
-/** Reads the local dialect, with floats without a fraction as `Float`. @throws ProtocolError */
+/**
+ * Unpacks a value of the local dialect, with floats without a fraction as `Float`.
+ * @throws ProtocolError ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT
+ */
 export function unpackExact(bytes: Uint8Array, limits: PayloadLimits = loadLimits): WireValue {
   return unpackLocal(bytes, { ...limits, keepsFloats: true });
 }
 
-/** Codec of fields that hold values of the wire, in the local dialect. */
+/** Codec for stored fields that contain wire values. It uses the local dialect. */
 export const localField: {
   pack(value: WireValue): Uint8Array;
   unpack(bytes: Uint8Array): WireValue;

@@ -1,51 +1,56 @@
 /**
- * The PROXY protocol, version 2, as far as relays of Salt's ports use it: a header before the bytes
- * of a connection, which says where it comes from [haproxy doc/proxy-protocol.txt 2.2].
+ * The PROXY protocol, version 2, as far as relays of Salt's ports use it [haproxy
+ * doc/proxy-protocol.txt 2.2]. A relay sends a header with the origin of a connection before the
+ * connection's bytes.
  */
 
 import { Buffer } from 'node:buffer';
 import ipaddr from 'ipaddr.js';
 
-/** Whom a relay passes on. */
+/** Peer whose connection a relay forwards. */
 export interface RelayedPeer {
-  /** Id of the network that it is in. */
+  /** Id of the peer's network. */
   readonly network: string;
-  /** In that network. */
+  /** Address of the peer in that network. */
   readonly address: string;
-  /** If the relay knows it, with `project`. */
+  /** Id of the instance. If the relay does not know it, `instance` and `project` are absent. */
   readonly instance?: string;
   readonly project?: string;
 }
 
-/** What a chunk gave: not all of the header yet, no header that we take, or all of it. */
+/** Result of a chunk: the header is incomplete, invalid, or complete. */
 export type ProxyHeaderResult =
   | 'incomplete'
   | 'wrong'
   | {
       readonly peer: RelayedPeer;
-      /** What comes behind the header. */
+      /** Bytes after the header. */
       readonly rest: Uint8Array;
     };
 
 const signature = Buffer.from('0d0a0d0a000d0a515549540a', 'hex');
 const prefixBytes = 16;
-/** The longest that the protocol asks receivers to take. */
+/** Maximum size of a header in bytes, the size that the protocol requires receivers to accept. */
 const maxHeaderBytes = 536;
-/** Version 2, with an address: LOCAL (20) is a proxy's own check of its health. */
+/**
+ * Version 2 with the command PROXY. The command LOCAL (20) is a health check of the proxy itself.
+ */
 const proxyCommand = 0x21;
 const tcpOverIpv4 = 0x11;
 const tcpOverIpv6 = 0x21;
 
-/** PP2_TYPE_UNIQUE_ID: the network's id, which haproxy sends as `unique-id-format`. */
+/** PP2_TYPE_UNIQUE_ID: the id of the network, which haproxy sends as `unique-id-format`. */
 const networkType = 0x05;
-/** Of those that the protocol leaves to applications. */
+/** Types from the range that the protocol reserves for applications. */
 const instanceType = 0xe0;
 const projectType = 0xe1;
 const ownTypes: ReadonlySet<number> = new Set([networkType, instanceType, projectType]);
 
 const idForm = /^[A-Za-z0-9-]{1,64}$/;
 
-/** Reads the header of one connection. After anything but `incomplete` it is of no more use. */
+/**
+ * Reads the header of one connection. Discard the reader after any result other than `incomplete`.
+ */
 export class ProxyHeaderReader {
   #bytes: Buffer = Buffer.alloc(0);
 
@@ -80,7 +85,10 @@ function readPeer(header: Buffer): RelayedPeer | undefined {
   return { network, address, instance, project };
 }
 
-/** The values of ours, by their types; others are left out. `undefined` for what is wrong. */
+/**
+ * Returns the values of the types that we use, or `undefined` if the list is malformed. Skips other
+ * types.
+ */
 function readValues(bytes: Buffer): ReadonlyMap<number, string> | undefined {
   const values = new Map<number, string>();
   for (let at = 0; at < bytes.length; ) {
@@ -98,21 +106,21 @@ function readValues(bytes: Buffer): ReadonlyMap<number, string> | undefined {
   return values;
 }
 
-/** IPv4 within IPv6 is read as what it is. */
+/** Returns the address as text. An IPv4 address mapped into IPv6 is returned as IPv4. */
 function readAddress(bytes: Buffer): string {
   return ipaddr.process(ipaddr.fromByteArray([...bytes]).toString()).toString();
 }
 
-/** One end of a connection. */
+/** One endpoint of a connection. */
 export interface ProxyEndpoint {
   readonly address: string;
   readonly port: number;
 }
 
 /**
- * The header of a connection.
- * @param peer its `address` is that of `source`
- * @throws TypeError for an id that has another form than that of networks, instances, projects
+ * Returns the header for a connection.
+ * @param source its address becomes the `address` of the peer
+ * @throws TypeError for an id that is not a valid network, instance or project id
  */
 export function encodeProxyHeader(
   { network, instance, project }: Omit<RelayedPeer, 'address'>,
@@ -142,7 +150,7 @@ export function encodeProxyHeader(
 }
 
 function encodeValue(type: number, text: string): Buffer {
-  if (!idForm.test(text)) throw new TypeError(`${text}: expected 1 to 64 letters, digits and "-"`);
+  if (!idForm.test(text)) throw new TypeError(`${text}: must be 1 to 64 letters, digits or "-"`);
   const head = Buffer.alloc(3);
   head[0] = type;
   head.writeUInt16BE(text.length, 1);
@@ -157,22 +165,23 @@ function encodeAddress(text: string, isShort: boolean): Buffer {
 }
 
 /**
- * The address of record of whoever comes through a relay: `instance:PROJECT/INSTANCE` where the
- * relay knows it, else `NETWORK/ADDRESS`, since two networks may have the same addresses.
+ * Returns the address that the master records for a relayed peer. It is `instance:PROJECT/INSTANCE`
+ * if the relay knows the instance. Otherwise it is `NETWORK/ADDRESS`, because two networks may use
+ * the same addresses.
  */
 export function relayedAddress({ network, address, instance, project }: RelayedPeer): string {
   if (instance === undefined) return `${network}/${address}`;
   return `instance:${project}/${instance}`;
 }
 
-/** Whether a text is one that {@link relayedAddress} makes. */
+/** Whether the text has the form of a {@link relayedAddress}. */
 export function isRelayedAddress(text: string): boolean {
   return /^(?:[A-Za-z0-9-]{1,64}\/[\da-f.:]{2,39}|instance:[A-Za-z0-9-]{1,64}\/[A-Za-z0-9-]{1,64})$/.test(
     text,
   );
 }
 
-/** Of addresses, those with dots. */
+/** Whether an IP address is IPv4. */
 function isIpv4(address: string): boolean {
   return !address.includes(':');
 }

@@ -31,7 +31,7 @@ const outerLimits: PayloadLimits = {
   uniqueKeys: true,
 };
 
-/** Packs a sealed publication with the signature of its bytes, if there is one. */
+/** Packs an encrypted publication, with the signature over its bytes if there is one. */
 export function publicationEnvelope(
   blob: Uint8Array,
   signature?: Uint8Array,
@@ -41,27 +41,30 @@ export function publicationEnvelope(
   return packWire({ enc: 'aes', load: blob, ...signed });
 }
 
-/** How a minion opens a publication. */
+/** Options of {@link openPublication}. */
 export interface OpenPublicationOptions {
-  /** The master AES key. */
+  /** AES key of the master. */
   readonly key: CrypticleKey;
-  /** The stored public key of the master; needed to require signatures. */
+  /** Stored public key of the master, needed to require signatures. */
   readonly masterPublic?: KeyObject;
-  /** Salt's `sign_pub_messages` on the minion. Default: false, signatures are not looked at. */
+  /**
+   * Whether a valid signature is required (Salt's `sign_pub_messages` on the minion). Default:
+   * `false`, signatures are ignored.
+   */
   readonly requireSignature?: boolean;
   readonly limits?: PayloadLimits;
 }
 
 /**
- * Opens a publication. The value still has its `serial`: give it to the key's {@link SerialGuard}.
- * ERR_BAD_HMAC means: sign in again and open the same bytes with the new key.
+ * Opens a publication. The returned value still has its `serial`: pass it to the key's {@link
+ * SerialGuard}. After ERR_BAD_HMAC, sign in again and open the same bytes with the new key.
  * @throws ProtocolError ERR_BAD_ENVELOPE, ERR_BAD_SIGNATURE, ERR_BAD_HMAC, ERR_BAD_PAYLOAD, …
  */
 export function openPublication(bytes: Uint8Array, options: OpenPublicationOptions): WireValue {
   const envelope = unpackWire(bytes, outerLimits);
   const blob = isWireMap(envelope) && envelope.enc === 'aes' ? wireBytes(envelope.load) : undefined;
   if (!isWireMap(envelope) || blob === undefined) {
-    throw new ProtocolError('ERR_BAD_ENVELOPE', 'not a publication');
+    throw new ProtocolError('ERR_BAD_ENVELOPE', 'the message is not an encrypted publication');
   }
   if (options.requireSignature) checkSignature(envelope, blob, options.masterPublic);
   return openValue(options.key, blob, options.limits ? { limits: options.limits } : {});
@@ -79,5 +82,6 @@ function checkSignature(
     sig !== undefined &&
     isSigningAlgorithm(sigAlgo) &&
     rsaVerify(masterPublic, blob, sig, sigAlgo);
-  if (!isGenuine) throw new ProtocolError('ERR_BAD_SIGNATURE', 'not signed by the stored master');
+  if (!isGenuine)
+    throw new ProtocolError('ERR_BAD_SIGNATURE', 'not signed by the stored master key');
 }

@@ -1,20 +1,26 @@
-/** Values of the wire as values of Python, and as the text that Python makes of them. */
+/** Converts wire values to Python values, and to the text that Python prints for them. */
 
 import { RecursionGuard } from '#template/python/limits.ts';
 import { repr, str } from '#template/python/repr.ts';
 import { Bytes, Dict, Float, type PyObject, Tuple, type Value } from '#template/python/values.ts';
 import { WireDateTime, WireExtension, type WireValue } from './payload.ts';
 
-/** What stands for values that Python has a class for. Default: what Salt gets from msgpack. */
+/**
+ * Conversions for values that are instances of a Python class. Default: the types that Salt gets
+ * from msgpack.
+ */
 export interface PythonForms {
   readonly bytes?: (bytes: Uint8Array) => Value;
   readonly dateTime?: (value: WireDateTime) => Value;
   readonly extension?: (value: WireExtension) => Value;
-  /** A key of a map that is already a value of Python. Default: that value. */
+  /** Converts a map key that is already a Python value. Default: the key itself. */
   readonly key?: (key: Value) => Value;
 }
 
-/** The value in Python. Numbers of the wire do not tell 1.0 from 1: both are an `int`. */
+/**
+ * Returns the wire value as a Python value. A number without a fraction becomes an `int`, because
+ * the wire value does not distinguish 1.0 from 1.
+ */
 export function toPythonValue(value: WireValue, forms: PythonForms = {}): Value {
   if (typeof value === 'number') return Number.isSafeInteger(value) ? value : new Float(value);
   if (value === null || typeof value !== 'object') return value;
@@ -32,7 +38,10 @@ export function toPythonValue(value: WireValue, forms: PythonForms = {}): Value 
   return dict;
 }
 
-/** Lists in keys are tuples to Python; it has no form for maps in keys, so their text stands there. */
+/**
+ * Returns the value as a dictionary key. Lists become tuples; a map is not hashable in Python, so
+ * its `repr` is used.
+ */
 function toKey(value: Value): Value {
   if (Array.isArray(value)) return new Tuple(value.map(toKey));
   return value instanceof Dict ? repr(value) : value;
@@ -53,12 +62,18 @@ function extensionObject({ code, data }: WireExtension): PyObject {
   };
 }
 
-/** `str(value)`, which is what Salt compares grains and pillar by [salt/utils/data.py subdict_match]. */
+/**
+ * Returns `str(value)`, the text that Salt matches grains and pillar values against
+ * [salt/utils/data.py subdict_match].
+ */
 export function pythonStr(value: WireValue): string {
   return typeof value === 'string' ? value : unboundedStr(toPythonValue(value));
 }
 
-/** `str(value)` of a value that is bounded already, as what comes from the wire is. */
+/**
+ * Returns `str(value)` without a depth limit, for values that are already bounded, such as values
+ * from the wire.
+ */
 export function unboundedStr(value: Value): string {
   const isContainer = Array.isArray(value) || value instanceof Dict;
   return isContainer ? repr(value, new RecursionGuard(Number.POSITIVE_INFINITY)) : str(value);

@@ -3,13 +3,16 @@ import { randomFillSync } from 'node:crypto';
 const poolSize = 4096;
 
 /**
- * Random bytes, a few at a time: asking the system for 16 of them costs more than encrypting a
- * short message, so a page of them is asked for at once. None is given out twice.
+ * Supplies random bytes in small pieces. Requesting 16 bytes from the system costs more than
+ * encrypting a short message, so the pool requests a page at once. No byte is returned twice.
  */
 export class RandomPool {
   #pool = Buffer.alloc(0);
 
-  /** @param size - bytes, few of a page */
+  /**
+   * Returns random bytes.
+   * @param size - number of bytes, small compared with the pool of 4096
+   */
   take(size: number): Buffer {
     if (this.#pool.length < size) this.#pool = randomFillSync(Buffer.allocUnsafeSlow(poolSize));
     const taken = this.#pool.subarray(0, size);

@@ -37,20 +37,23 @@ import {
   type SigningAlgorithm,
 } from './rsa.ts';
 
-/** What ties a reply to its request. */
+/** Request fields that the reply must repeat. */
 export interface ReplyContext {
   readonly version: ProtocolVersion;
-  /** The request's; needed from version 2 on. */
+  /** Nonce of the request, required from version 2 on. */
   readonly nonce?: string | undefined;
 }
 
-/** The outer map of a reply is shallow whatever it holds. */
+/** The outer map of a reply is flat, whatever its content. */
 const outerLimits: PayloadLimits = {
   ...loadLimits,
   maxBytes: loadLimits.maxBytes + 64 * 1024,
 };
 
-/** Packs a *send* reply, ready for the transport. @throws TypeError without a needed nonce */
+/**
+ * Packs a *send* reply for the transport.
+ * @throws TypeError if the version needs a nonce and it is missing
+ */
 export function encodeSendReply(
   key: CrypticleKey,
   value: WireValue,
@@ -60,9 +63,9 @@ export function encodeSendReply(
 }
 
 /**
- * A *send* reply of a value that was packed before, as pieces that make it up one after the other:
- * what many minions ask for is packed once, and the content of files is not copied.
- * @throws TypeError without a needed nonce
+ * Packs a *send* reply for a value that is already packed, given as consecutive pieces. A value
+ * that many minions request is packed once, and file content is not copied.
+ * @throws TypeError if the version needs a nonce and it is missing
  */
 export function encodePackedReply(
   key: CrypticleKey,
@@ -74,23 +77,23 @@ export function encodePackedReply(
 
 function nonceOption({ version, nonce }: ReplyContext): { nonce?: string } {
   if (version < 2) return {};
-  if (nonce === undefined) throw new TypeError('versions 2 and 3 need a nonce');
+  if (nonce === undefined) throw new TypeError('protocol versions 2 and 3 need a nonce');
   return { nonce };
 }
 
 export interface PrivateReply extends ReplyContext {
   readonly pillar: WireValue;
-  /** The accepted public key of the id that asked, never one from the request. */
+  /** Accepted public key of the minion that sent the request. Never use a key from the request. */
   readonly minionKey: KeyObject;
   /** The master's private key. */
   readonly masterKey: KeyObject;
   readonly encAlgo: EncryptionAlgorithm;
   readonly sigAlgo: SigningAlgorithm;
-  /** The one-time key; default: a new one. */
+  /** One-time key. Default: a new one. */
   readonly keyString?: string;
 }
 
-/** Packs a *send_private* reply, ready for the transport. Slow: RSA. */
+/** Packs a *send_private* reply for the transport. Slow, because it uses RSA. */
 export function encodePrivateReply(reply: PrivateReply): Buffer {
   const keyString = reply.keyString ?? generateKeyString();
   const key = rsaEncrypt(reply.minionKey, Buffer.from(keyString, 'latin1'), reply.encAlgo);
@@ -106,22 +109,22 @@ function privateContent(reply: PrivateReply, key: Buffer): WireValue {
   return { data, sig: rsaSign(masterKey, data, sigAlgo) };
 }
 
-/** How the minion opens a *send* reply. */
+/** Options of {@link openSendReply}. */
 export interface SendReplyOptions extends ReplyContext {
   readonly key: CrypticleKey;
   readonly limits?: PayloadLimits;
-  /** Leave all text as bytes, as minions do with files. Default: false. */
+  /** Whether text is returned as bytes, as minions do with files. Default: `false`. */
   readonly raw?: boolean;
 }
 
 /**
- * Opens a *send* reply. ERR_BAD_HMAC (also for the text `bad load`) means: sign in again and repeat
- * the request once.
+ * Opens a *send* reply. After ERR_BAD_HMAC (also caused by the text `bad load`), sign in again and
+ * repeat the request once.
  * @throws ProtocolError ERR_BAD_REPLY, ERR_BAD_HMAC, ERR_NONCE, ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT
  */
 export function openSendReply(bytes: Uint8Array, options: SendReplyOptions): WireValue {
   const blob = wireBytes(unpackWire(bytes, outerLimits));
-  if (blob === undefined) throw badReply('not an encrypted value');
+  if (blob === undefined) throw badReply('it is not an encrypted value');
   return openValue(options.key, blob, {
     ...nonceOption(options),
     ...limitsOption(options),
@@ -129,11 +132,11 @@ export function openSendReply(bytes: Uint8Array, options: SendReplyOptions): Wir
   });
 }
 
-/** How the minion opens a *send_private* reply. */
+/** Options of {@link openPrivateReply}. */
 export interface PrivateReplyOptions extends ReplyContext {
   /** The minion's private key. */
   readonly minionKey: KeyObject;
-  /** The master's public key, as stored. */
+  /** The stored public key of the master. */
   readonly masterKey: KeyObject;
   readonly encAlgo: EncryptionAlgorithm;
   readonly sigAlgo: SigningAlgorithm;
@@ -141,19 +144,19 @@ export interface PrivateReplyOptions extends ReplyContext {
 }
 
 /**
- * Opens a *send_private* reply and gives the pillar. ERR_BAD_REPLY and ERR_BAD_SIGNATURE mean: sign
- * in again and repeat the request once.
+ * Opens a *send_private* reply and returns the pillar. After ERR_BAD_REPLY or ERR_BAD_SIGNATURE,
+ * sign in again and repeat the request once.
  * @throws ProtocolError ERR_BAD_REPLY, ERR_DECRYPT, ERR_BAD_HMAC, ERR_BAD_SIGNATURE, ERR_NONCE, …
  */
 export function openPrivateReply(bytes: Uint8Array, options: PrivateReplyOptions): WireValue {
   const reply = unpackWire(bytes, outerLimits);
   const wrapped = isWireMap(reply) ? wireBytes(reply.key) : undefined;
   const blob = isWireMap(reply) ? wireBytes(reply.pillar) : undefined;
-  if (wrapped === undefined || blob === undefined) throw badReply('no key or no pillar');
+  if (wrapped === undefined || blob === undefined) throw badReply('it lacks the key or the pillar');
   const keyString = rsaDecrypt(options.minionKey, wrapped, options.encAlgo).toString('latin1');
   const content = openValue(parseKeyString(keyString), blob, limitsOption(options));
   if (options.version < 2) return content;
-  if (!isWireMap(content)) throw badReply('no signed map');
+  if (!isWireMap(content)) throw badReply('it lacks the signed map');
   return signedPillar(content, wrapped, options);
 }
 
@@ -169,14 +172,15 @@ function signedPillar(
   const data = wireBytes(content.data);
   const sig = wireBytes(content.sig);
   if (!data || !sig || !rsaVerify(options.masterKey, data, sig, options.sigAlgo)) {
-    throw new ProtocolError('ERR_BAD_SIGNATURE', 'a pillar that the master has not signed');
+    throw new ProtocolError('ERR_BAD_SIGNATURE', 'the pillar is not signed by the master');
   }
   const signed = unpackWire(data, options.limits);
   if (!isWireMap(signed) || signed.pillar === undefined) throw badReply('no pillar');
   const key = wireBytes(signed.key);
-  if (!key || !Buffer.from(key).equals(wrapped)) throw badReply('the key is not the signed one');
+  if (!key || !Buffer.from(key).equals(wrapped))
+    throw badReply('its key differs from the signed key');
   if (signed.nonce !== options.nonce) {
-    throw new ProtocolError('ERR_NONCE', 'a pillar for another request');
+    throw new ProtocolError('ERR_NONCE', 'the pillar belongs to another request');
   }
   return signed.pillar;
 }

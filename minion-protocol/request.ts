@@ -12,10 +12,13 @@ import {
 } from './payload.ts';
 import { defaultEncryptionAlgorithm, defaultSigningAlgorithm } from './rsa.ts';
 
-/** 0: before nonces; 1: nobody; 2: nonces and signed replies; 3: session keys. */
+/**
+ * Protocol version. 0: no nonces. 1: accepted, but sent by no minion. 2: nonces and signed replies.
+ * 3: session keys.
+ */
 export type ProtocolVersion = 0 | 1 | 2 | 3;
 
-/** A request in the clear: `_auth` and `ping`. */
+/** An unencrypted request: `_auth` or `ping`. */
 export interface ClearEnvelope {
   readonly enc: 'clear';
   readonly version: ProtocolVersion;
@@ -26,23 +29,30 @@ export interface ClearEnvelope {
 export interface SealedEnvelope {
   readonly enc: 'aes';
   readonly version: ProtocolVersion;
-  /** Whose session key opens it: always there in version 3, claimed and not yet proved. */
+  /**
+   * Minion whose session key decrypts the request. Always present in version 3; claimed, not yet
+   * proven.
+   */
   readonly id: string | undefined;
-  /** As the minion named it, `OAEP-SHA1` where it names none; perhaps unknown to us. */
+  /**
+   * Encryption algorithm named by the minion, which may be unknown. `OAEP-SHA1` if it names none.
+   */
   readonly encAlgo: string;
-  /** As the minion named it, `PKCS1v15-SHA1` where it names none; perhaps unknown to us. */
+  /**
+   * Signing algorithm named by the minion, which may be unknown. `PKCS1v15-SHA1` if it names none.
+   */
   readonly sigAlgo: string;
-  /** The Crypticle blob; a view into the message. */
+  /** The Crypticle blob, a view into the message. */
   readonly load: Uint8Array;
 }
 
 export type RequestEnvelope = ClearEnvelope | SealedEnvelope;
 
-/** A request that goes no further. */
+/** Rejection of a request. */
 interface RequestRefusal {
   readonly ok: false;
   readonly code: ProtocolErrorCode;
-  /** What Salt answers: packed and sent in the clear. */
+  /** Salt's reply to this request, sent packed and unencrypted. */
   readonly reply: WireValue;
 }
 
@@ -50,19 +60,22 @@ const maxIdBytes = 255;
 const maxAlgorithmLength = 64;
 const maxTokBytes = 1024;
 const nonceForm = /^[0-9a-f]{32}$/;
-/** Short enough for minions to take it as a sign to sign in again [WIRE 5.2]. */
+/** Salt's reply to invalid requests. It is short enough for minions to sign in again [WIRE 5.2]. */
 const badLoad = 'bad load';
 
-/** Sizes as for sealed loads, with room for the envelope; depth as for strangers. */
+/**
+ * Limits for envelopes: the size of an encrypted load plus the envelope, and the depth for
+ * unauthenticated peers.
+ */
 export const envelopeLimits: PayloadLimits = {
   ...clearLimits,
   maxBytes: loadLimits.maxBytes + 1024,
 };
 
 /**
- * Whether Salt takes it as an id: non-empty text without `/`, `\` and NUL, neither `.` nor `..`
- * [WIRE 5.3]. Ours on top: no control characters, at most 255 bytes in UTF-8, the most that a file
- * name holds.
+ * Whether Salt accepts the value as a minion id: non-empty text without `/`, `\` and NUL, and
+ * neither `.` nor `..` [WIRE 5.3]. In addition, we reject control characters and ids over 255 bytes
+ * of UTF-8, the maximum length of a file name.
  */
 export function isValidMinionId(id: unknown): id is string {
   if (typeof id !== 'string' || id === '' || id === '.' || id === '..') return false;
@@ -70,13 +83,14 @@ export function isValidMinionId(id: unknown): id is string {
 }
 
 const longestNewId = 128;
-/** Letters and digits of any script, but for letters that are not to be seen. */
+/** Letters and digits of any script, except letters that are invisible. */
 const newIdForm = /^(?!\p{DI})[\p{L}\p{Nd}](?:(?!\p{DI})[\p{L}\p{Nd}._:@+-])*$/u;
 
 /**
- * Whether a minion may be new under this id: 1 to 128 letters and digits of any script in NFC, `.`,
- * `-`, `_`, `:`, `@` and `+`, the first of them a letter or digit, and no `..`. Such an id means
- * itself alone where it is a target, and is what it looks like to whoever decides on it.
+ * Whether a new minion may use this id: 1 to 128 characters in NFC, which are letters and digits of
+ * any script, `.`, `-`, `_`, `:`, `@` or `+`. The first is a letter or digit, and `..` is not
+ * allowed. As a target, such an id matches only itself. It contains no invisible characters that
+ * could mislead an administrator who accepts the key.
  */
 export function isNewMinionId(id: string): boolean {
   return (
@@ -88,19 +102,24 @@ export function isNewMinionId(id: string): boolean {
   );
 }
 
-/** Whether it is a nonce: 32 lower-case hex digits, and nothing that could mean more when signed. */
+/**
+ * Whether the value is a nonce: exactly 32 lower-case hex digits, so that a signed nonce cannot
+ * mean anything else.
+ */
 export function isNonce(nonce: unknown): nonce is string {
   return typeof nonce === 'string' && nonceForm.test(nonce);
 }
 
-/** Outcome of {@link decodeEnvelope}. */
+/** Result of {@link decodeEnvelope}. */
 export type DecodedEnvelope =
   | { readonly ok: true; readonly envelope: RequestEnvelope }
   | RequestRefusal;
 
 /**
- * Reads a request's outer message: steps 1 to 3 of WIRE 5.2, and 5 for clear requests. Never throws.
- * @param limits - of the whole message, default {@link envelopeLimits}; clear requests may have no more than {@link clearLimits}
+ * Decodes the outer message of a request: steps 1 to 3 of WIRE 5.2, and step 5 for unencrypted
+ * requests. Never throws.
+ * @param limits - limits of the whole message, default {@link envelopeLimits}; unencrypted requests
+ * may have at most the size in {@link clearLimits}
  */
 export function decodeEnvelope(
   bytes: Uint8Array,
@@ -157,32 +176,37 @@ function algorithmName(name: WireValue | undefined, byDefault: string): string |
 
 /** Options of {@link checkLoad}. */
 export interface LoadCheckOptions {
-  /** Seconds since 1970. */
+  /** Current time, in seconds since 1970. */
   readonly nowSeconds: number;
-  /** How far `ts` of a version 3 request may be off, either way; 0 switches the check off. */
+  /**
+   * Maximum difference between `ts` of a version 3 request and the current time, in seconds. 0
+   * disables the check.
+   */
   readonly ttlSeconds: number;
 }
 
-/** A request whose form is right; for an encrypted one the caller still verifies `tok`. */
+/** A well-formed request. For an encrypted request, the caller still has to verify `tok`. */
 export interface CheckedRequest {
-  /** `undefined` when it is missing or no text. */
+  /** Command of the request, or `undefined` if it is missing or not text. */
   readonly cmd: string | undefined;
-  /** From the load. In version 3 it is the id whose session key opened the request. */
+  /** Minion id from the load. In version 3 it is the id whose session key decrypted the request. */
   readonly id: string | undefined;
   readonly nonce: string | undefined;
-  /** Proof of identity; always there in version 3. */
+  /** Proof of identity, always present in version 3. */
   readonly tok: Uint8Array | undefined;
-  /** What the function gets: without `tok` and, if it was encrypted, without `nonce`. */
+  /**
+   * Parameters of the command, without `tok` and, if the request was encrypted, without `nonce`.
+   */
   readonly load: WireMap;
 }
 
-/** Outcome of {@link checkLoad}. */
+/** Result of {@link checkLoad}. */
 export type CheckedLoad = { readonly ok: true; readonly request: CheckedRequest } | RequestRefusal;
 
 /**
- * Checks what was in an envelope: steps 5 to 7, 9 and 10 of WIRE 5.2, and the form of the token for
- * 11 and 12. Never throws.
- * @param load - the decrypted load, or the load of a clear envelope
+ * Checks the load of an envelope: steps 5 to 7, 9 and 10 of WIRE 5.2, and the form of the token for
+ * steps 11 and 12. Never throws.
+ * @param load - the decrypted load, or the load of an unencrypted envelope
  */
 export function checkLoad(
   envelope: RequestEnvelope,
@@ -218,7 +242,7 @@ function withoutProof(load: WireMap): WireMap {
   return rest;
 }
 
-/** Salt's text names the value; a number is all of a peer's that is ever given back. */
+/** Returns Salt's text, which contains the value. Only a number is ever returned to the peer. */
 function notAString(id: WireValue): string {
   return Number.isSafeInteger(id) ? `bad load: id ${id} is not a string` : badLoad;
 }

@@ -1,4 +1,7 @@
-/** RSA keys as Salt writes them: made, read, judged and named [WIRE 3.1, 7.7; THREATS C-04]. */
+/**
+ * RSA keys in Salt's file formats: generates, parses and checks them, and computes fingerprints
+ * [WIRE 3.1, 7.7; THREATS C-04].
+ */
 
 import {
   createHash,
@@ -16,27 +19,31 @@ const maxTextLength = 16 * 1024;
 const minBits = 2048;
 const maxBits = 8192;
 const minExponent = 65_537n;
-/** OpenSSL's own bound for large moduli; keeps verifying as cheap for odd keys as for sound ones. */
+/**
+ * Maximum size of the exponent in bits, OpenSSL's own limit for large moduli. It bounds the cost of
+ * verifying with an unusual key.
+ */
 const maxExponentBits = 64n;
 const publicKeyForm =
   /^-----BEGIN (RSA )?PUBLIC KEY-----\n([A-Za-z0-9+/=\n]+)\n-----END (RSA )?PUBLIC KEY-----$/;
 const hashTypes: readonly string[] = ['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512'];
 
 /**
- * The text of a key with white space around it removed, LF line ends, and no final LF: what minions
- * compare exactly [salt/crypt.py clean_key].
+ * Returns the text of a key without surrounding white space, with LF line ends and no final LF.
+ * Minions compare this form exactly [salt/crypt.py clean_key].
  */
 export function cleanKeyText(pem: string): string {
   return pem.trim().replace(/\r\n?/g, '\n');
 }
 
 /**
- * The fingerprint that `salt-key -F` prints, of a public or a private key: a digest of the base64
- * *text* between the first and the last line [salt/utils/crypt.py pem_finger].
- * @throws TypeError when `hashType` is none of md5, sha1, sha224, sha256, sha384, sha512
+ * Returns the fingerprint of a public or private key as `salt-key -F` prints it: a digest of the
+ * base64 *text* between the first and the last line [salt/utils/crypt.py pem_finger].
+ * @throws TypeError if `hashType` is none of md5, sha1, sha224, sha256, sha384, sha512
  */
 export function keyFingerprint(pem: string, hashType = 'sha256'): string {
-  if (!hashTypes.includes(hashType)) throw new TypeError(`unknown hash type ${hashType}`);
+  if (!hashTypes.includes(hashType))
+    throw new TypeError(`unknown hash type ${hashType}; use one of ${hashTypes.join(', ')}`);
   const lines = pem.split(/\r\n?|\n/).filter((line) => line.trim() !== '');
   const body = lines.slice(1, -1).map((line) => `${line}\n`);
   const digest = createHash(hashType).update(body.join('')).digest('hex');
@@ -44,33 +51,36 @@ export function keyFingerprint(pem: string, hashType = 'sha256'): string {
 }
 
 /**
- * Reads an RSA public key, SubjectPublicKeyInfo or PKCS#1, and judges it: 2048 to 8192 bits, odd
- * modulus, odd exponent of at least 65537, nothing before, behind or between. The cheap checks come
- * first, because strangers send keys.
+ * Parses an RSA public key, SubjectPublicKeyInfo or PKCS#1, and checks it: 2048 to 8192 bits, odd
+ * modulus, odd exponent of at least 65537, and no extra bytes. The cheap checks come first, because
+ * unauthenticated peers send keys.
  * @throws ProtocolError ERR_BAD_KEY
  */
 export function parsePublicKey(pem: string): KeyObject {
   if (pem.length > maxTextLength) throw badKey(`${pem.length} characters`);
   const match = publicKeyForm.exec(cleanKeyText(pem));
   const [, begin, base64 = '', end] = match ?? [];
-  if (!match || begin !== end) throw badKey('not one PEM block of a public key');
+  if (!match || begin !== end) throw badKey('it is not a single PEM block of a public key');
   const type = begin === undefined ? 'spki' : 'pkcs1';
   const der = Buffer.from(base64, 'base64');
   const key = importKey(() => createPublicKey({ key: der, format: 'der', type }));
   checkKeyStrength(key);
   if (!canonical(key).export({ format: 'der', type }).equals(der)) {
-    throw badKey('more than a key inside');
+    throw badKey('the PEM block contains extra data');
   }
   return key;
 }
 
-/** The same key from its numbers alone. (Node 24 cannot export one that was read as PKCS#1.) */
+/**
+ * Returns the same key, rebuilt from its numbers. (Node 24 cannot export a key that was read as
+ * PKCS#1.)
+ */
 function canonical(key: KeyObject): KeyObject {
   return createPublicKey({ key: key.export({ format: 'jwk' }), format: 'jwk' });
 }
 
 /**
- * Reads an RSA private key, PKCS#1 or PKCS#8, judged like a public one.
+ * Parses an RSA private key, PKCS#1 or PKCS#8, and checks it like a public key.
  * @throws ProtocolError ERR_BAD_KEY, also for a wrong or missing passphrase
  */
 export function parsePrivateKey(pem: string, passphrase?: string): KeyObject {
@@ -85,12 +95,12 @@ function importKey(read: () => KeyObject): KeyObject {
   try {
     return read();
   } catch (cause) {
-    throw new ProtocolError('ERR_BAD_KEY', 'unusable key: cannot be read', { cause });
+    throw new ProtocolError('ERR_BAD_KEY', 'unusable key: it cannot be parsed', { cause });
   }
 }
 
 function checkKeyStrength(key: KeyObject): void {
-  if (key.asymmetricKeyType !== 'rsa') throw badKey('not RSA');
+  if (key.asymmetricKeyType !== 'rsa') throw badKey('it is not an RSA key');
   const { modulusLength = 0, publicExponent = 0n } = key.asymmetricKeyDetails ?? {};
   if (modulusLength < minBits || modulusLength > maxBits) throw badKey(`${modulusLength} bits`);
   if (publicExponent < minExponent || publicExponent % 2n === 0n) throw badKey('weak exponent');
@@ -98,7 +108,7 @@ function checkKeyStrength(key: KeyObject): void {
   if (modulus(key) % 2n === 0n) throw badKey('even modulus');
 }
 
-/** The modulus of an RSA key, public or private. */
+/** Returns the modulus of a public or private RSA key. */
 export function modulus(key: KeyObject): bigint {
   const { n = '' } = key.export({ format: 'jwk' });
   return BigInt(`0x0${Buffer.from(n, 'base64url').toString('hex')}`);
@@ -108,22 +118,22 @@ function badKey(what: string): ProtocolError {
   return new ProtocolError('ERR_BAD_KEY', `unusable key: ${what}`);
 }
 
-/** A key pair as the texts of Salt's files, each with a final LF. */
+/** A key pair in the text form of Salt's files, each with a final LF. */
 export interface KeyPairText {
-  /** PKCS#1, "RSA PRIVATE KEY"; with a passphrase PKCS#8, "ENCRYPTED PRIVATE KEY". */
+  /** PKCS#1 (`RSA PRIVATE KEY`), or PKCS#8 (`ENCRYPTED PRIVATE KEY`) if there is a passphrase. */
   readonly privatePem: string;
-  /** SubjectPublicKeyInfo, "PUBLIC KEY", 64 characters a line. */
+  /** SubjectPublicKeyInfo (`PUBLIC KEY`), 64 characters per line. */
   readonly publicPem: string;
 }
 
 /**
- * Makes a key pair with exponent 65537.
+ * Generates a key pair with exponent 65537.
  * @param passphrase - encrypts the private key
- * @throws RangeError unless 2048 to 8192 bits
+ * @throws RangeError unless `bits` is between 2048 and 8192
  */
 export async function generateKeyPair(bits: number, passphrase?: string): Promise<KeyPairText> {
   if (!(bits >= minBits && bits <= maxBits)) {
-    throw new RangeError(`keysize ${bits}, expected ${minBits} to ${maxBits}`);
+    throw new RangeError(`keysize ${bits} is out of range: use ${minBits} to ${maxBits}`);
   }
   const pair = await generatePairAsync('rsa', {
     modulusLength: bits,

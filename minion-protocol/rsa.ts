@@ -1,6 +1,7 @@
 /**
- * RSA by Salt's algorithm names [WIRE 3.2; salt/crypt.py]. All functions are synchronous and slow
- * (a private operation takes most of a millisecond): a master runs them in worker threads.
+ * RSA operations by Salt's algorithm names [WIRE 3.2; salt/crypt.py]. All functions are synchronous
+ * and slow (a private operation takes almost a millisecond), so the master runs them in worker
+ * threads.
  */
 
 import {
@@ -13,13 +14,15 @@ import {
 } from 'node:crypto';
 import { ProtocolError } from './errors.ts';
 
-/** How keys and tokens are encrypted: RSA-OAEP, hash and MGF1 hash both as named, no label. */
+/**
+ * Encryption of keys and tokens: RSA-OAEP without a label, with the named hash for OAEP and MGF1.
+ */
 export type EncryptionAlgorithm = 'OAEP-SHA1' | 'OAEP-SHA224';
 
-/** How replies and publications are signed: RSASSA-PKCS1-v1_5. */
+/** Signing of replies and publications: RSASSA-PKCS1-v1_5. */
 export type SigningAlgorithm = 'PKCS1v15-SHA1' | 'PKCS1v15-SHA224';
 
-/** Where a request names no algorithm. */
+/** Encryption algorithm of a request that names none. */
 export const defaultEncryptionAlgorithm: EncryptionAlgorithm = 'OAEP-SHA1';
 export const defaultSigningAlgorithm: SigningAlgorithm = 'PKCS1v15-SHA1';
 
@@ -40,7 +43,7 @@ function signatureHash(algorithm: SigningAlgorithm): string {
   return algorithm === 'PKCS1v15-SHA1' ? 'sha1' : 'sha224';
 }
 
-/** Encrypts at most 198 bytes (2048 bit key, SHA-224). */
+/** Encrypts a message of at most 198 bytes (with a 2048-bit key and SHA-224). */
 export function rsaEncrypt(
   publicKey: KeyObject,
   bytes: Uint8Array,
@@ -49,7 +52,10 @@ export function rsaEncrypt(
   return publicEncrypt(oaep(publicKey, algorithm), bytes);
 }
 
-/** @throws ProtocolError ERR_DECRYPT */
+/**
+ * Decrypts a message.
+ * @throws ProtocolError ERR_DECRYPT
+ */
 export function rsaDecrypt(
   privateKey: KeyObject,
   bytes: Uint8Array,
@@ -58,7 +64,9 @@ export function rsaDecrypt(
   try {
     return privateDecrypt(oaep(privateKey, algorithm), bytes);
   } catch (cause) {
-    throw new ProtocolError('ERR_DECRYPT', `${bytes.length} bytes do not decrypt`, { cause });
+    throw new ProtocolError('ERR_DECRYPT', `RSA decryption of ${bytes.length} bytes failed`, {
+      cause,
+    });
   }
 }
 
@@ -70,7 +78,7 @@ export function rsaSign(
   return cryptoSign(signatureHash(algorithm), bytes, privateKey);
 }
 
-/** Whether `signature` is one of `bytes` by the owner of the key. Never throws. */
+/** Whether `signature` is a valid signature of `bytes` by this key. Never throws. */
 export function rsaVerify(
   publicKey: KeyObject,
   bytes: Uint8Array,

@@ -1,13 +1,13 @@
 import { emptyWireMap, isWireMap, type WireValue } from './payload.ts';
 
 /**
- * The minion's defence against publications that come again [WIRE 3.4]: a map with a `serial` that
- * is not greater than the last one counts as an empty map. One guard lives as long as one key.
+ * Protects the minion against replayed publications [WIRE 3.4]. A map whose `serial` is not greater
+ * than the last one is replaced by an empty map. Use one guard for each key.
  */
 export class SerialGuard {
   #last = 0n;
 
-  /** The value as the minion may use it: without `serial`, or empty when it came before. */
+  /** Returns the value without its `serial`, or an empty map if it was received before. */
   admit(value: WireValue): WireValue {
     if (!isWireMap(value) || value.serial === undefined) return value;
     const { serial, ...rest } = value;

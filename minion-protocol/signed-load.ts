@@ -1,13 +1,13 @@
 /**
- * What a minion signs of its loads with `minion_sign_messages`
- * [WIRE 9.4, 23.2; salt/minion.py, salt/serializers/msgpack.py].
+ * Verifies the signatures that minions add to their loads with `minion_sign_messages` [WIRE 9.4,
+ * 23.2; salt/minion.py, salt/serializers/msgpack.py].
  */
 import { isUtf8 } from 'node:buffer';
 import type { KeyObject } from 'node:crypto';
 import { rsaVerify, type SigningAlgorithm } from './rsa.ts';
 import { endOfValue } from './tcp-frames.ts';
 
-/** What is not signed: since 3006.26 and 3008.1, and before. */
+/** Fields that the signature does not cover: since 3006.26 and 3008.1, and in earlier releases. */
 const unsigned: readonly ReadonlySet<string>[] = [
   new Set(['sig', 'nonce', 'tok']),
   new Set(['sig', 'nonce', 'tok', '_stamp', 'ts']),
@@ -16,9 +16,9 @@ const algorithms: readonly SigningAlgorithm[] = ['PKCS1v15-SHA1', 'PKCS1v15-SHA2
 const noLimits = { maxBytes: Infinity, maxDepth: Infinity, maxElements: Infinity };
 
 /**
- * Whether a load is signed by the owner of a key, in any form that minions use. Bytes in it that
- * happen to be text have lost what they were: such a load does not verify. Slow, and synchronous.
- * @param packed - the load as it came, which was read before without complaint
+ * Whether the owner of the key signed the load, in any form that minions use. A load with bytes
+ * that happen to be valid UTF-8 does not verify, because they arrive as text. Slow and synchronous.
+ * @param packed - the load as it arrived; it must already have been unpacked successfully
  */
 export function isSignedLoad(
   publicKey: KeyObject,
@@ -38,7 +38,7 @@ export function isSignedLoad(
 
 interface Entry {
   readonly name: string;
-  /** Name and value, packed. */
+  /** Packed name and value. */
   readonly bytes: Buffer;
 }
 
@@ -58,21 +58,21 @@ function headOfMap(size: number): Buffer {
   return size < 16 ? Buffer.of(0x80 | size) : Buffer.of(0xde, size >> 8, size & 0xff);
 }
 
-/** How many bytes after the head at `offset` are a length, or the value of a number. */
+/** Returns the number of bytes after the head at `offset` that hold a length or a number. */
 function lengthBytes(bytes: Buffer, offset: number): number {
   const head = bytes[offset] ?? 0;
   return head < 0xc0 || head >= 0xe0 ? 0 : (argumentBytes[head - 0xc0] ?? 0);
 }
 
-/** Of the heads c0 to df. */
+/** Number of argument bytes for each head from c0 to df. */
 const argumentBytes: readonly number[] = [
   ...[0, 0, 0, 0, 1, 2, 4, 1, 2, 4, 4, 8, 1, 2, 4, 8],
   ...[1, 2, 4, 8, 2, 3, 5, 9, 17, 1, 2, 4, 2, 4, 2, 4],
 ];
 
 /**
- * The same values with text and bytes told apart, as minions pack what they sign: what travels has
- * one family for both. Everything else keeps its bytes.
+ * Repacks a value with distinct families for text and bytes, as minions do before signing. On the
+ * wire, both use one family. All other bytes stay unchanged.
  */
 function withTypedText(packed: Buffer): Buffer[] {
   const pieces: Buffer[] = [];
@@ -108,7 +108,10 @@ function textLength(
   return isText ? packed.readUIntBE(offset + 1, start - offset - 1) : undefined;
 }
 
-/** The fixed ones are told with {@link argumentBytes}. */
+/**
+ * Returns the size of an extension with a length field. {@link argumentBytes} covers the fixed
+ * sizes.
+ */
 function extensionLength(packed: Buffer, offset: number, head: number, start: number): number {
   if (head < 0xc7 || head > 0xc9) return 0;
   return 1 + packed.readUIntBE(offset + 1, start - offset - 1);
@@ -122,7 +125,7 @@ function headOfBytes(length: number): Buffer {
   return headOfLength(0xc4, length);
 }
 
-/** Three heads in a row, for lengths of one, two and four bytes. */
+/** Returns the head for a length of one, two or four bytes. Their head bytes are consecutive. */
 function headOfLength(first: number, length: number): Buffer {
   if (length < 0x100) return Buffer.of(first, length);
   const size = length < 0x10000 ? 2 : 4;

@@ -1,6 +1,6 @@
 /**
- * The RSA half of the protocol as a door of its own: no schemas, no transports, so that a worker
- * thread has it loaded in a fraction of the time that `index.ts` takes.
+ * The RSA part of the protocol as a separate entry point. It loads no schemas or transports, so a
+ * worker thread starts in a fraction of the time that `index.ts` takes.
  */
 export {
   type AuthMaterial,

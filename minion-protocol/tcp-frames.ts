@@ -1,6 +1,6 @@
 /**
- * Frames of Salt's TCP transport: bytes ⇄ frames, no I/O [WIRE 4.2; salt/transport/tcp.py,
- * salt/transport/frame.py].
+ * Frames of Salt's TCP transport: encodes and decodes them, without I/O [WIRE 4.2;
+ * salt/transport/tcp.py, salt/transport/frame.py].
  *
  *     stream = *frame
  *     frame  = MessagePack map {head: map, body: any}      no length before it
@@ -10,7 +10,7 @@
  *     publication  {head: {}, body: bin(packed envelope)}
  *     presence     {head: {}, body: {enc, load, version}}
  *
- * Head and body are handed on as they were packed: nothing is decoded only to be packed again.
+ * Head and body are returned packed, so that no value is decoded only to be packed again.
  */
 
 import { ByteAssembly } from './byte-assembly.ts';
@@ -22,15 +22,15 @@ import {
   type WireValue,
 } from './payload.ts';
 
-/** Why a value cannot be the protocol's, as far as its heads tell. */
+/** Reason for which the heads of a value violate the protocol or its limits. */
 export type ScanBreach = 'bad-payload' | 'message-too-large' | 'too-deep' | 'too-many-elements';
 
-/** What a value's first byte says. */
+/** Meaning of a value's first byte. */
 type Head =
-  /** So many bytes follow. */
+  /** `count` bytes follow. */
   | { readonly kind: 'bytes'; readonly count: number }
   | { readonly kind: 'list' | 'map'; readonly count: number }
-  /** The count comes first, in so many bytes; `extra` more than it says follow. */
+  /** A count of `lengthBytes` bytes follows, then `extra` more elements than it states. */
   | {
       readonly kind: 'sized';
       readonly of: 'bytes' | 'list' | 'map';
@@ -40,14 +40,15 @@ type Head =
   | { readonly kind: 'reserved' };
 
 /**
- * Finds where a MessagePack value ends in a stream that has no lengths of its own. Builds nothing:
- * it counts, so that a value that promises too much is refused by its head [THREATS N-03, N-04].
+ * Finds the end of a MessagePack value in a stream without length prefixes. It only counts and
+ * builds nothing. A value that declares too many bytes or elements is rejected by its head [THREATS
+ * N-03, N-04].
  */
 export class PayloadScanner {
   readonly #limits: PayloadLimits;
-  /** How many values each open list or map still waits for, outermost first. */
+  /** Number of values missing from each open list or map, outermost first. */
   #open: number[] = [];
-  /** Bytes of the present text, number or the like that have not come. */
+  /** Missing bytes of the current text, number or similar value. */
   #skip = 0;
   #sized: Extract<Head, { kind: 'sized' }> | undefined;
   #lengthBytesMissing = 0;
@@ -68,7 +69,10 @@ export class PayloadScanner {
     return this.#state === 'scanning' || this.#state === 'complete' ? undefined : this.#state;
   }
 
-  /** Reads on from `start`; says where it stopped: behind the value, at a breach, or at the end. */
+  /**
+   * Continues scanning at `start`. Returns the position after the value, after a breach, or at the
+   * end of `bytes`.
+   */
   scan(bytes: Uint8Array, start: number): number {
     let position = start;
     while (this.#state === 'scanning' && position < bytes.length) {
@@ -77,7 +81,7 @@ export class PayloadScanner {
     return position;
   }
 
-  /** Takes one byte, or as many as there are to skip. */
+  /** Consumes one byte, or all available bytes of a text or number. */
   #step(bytes: Uint8Array, position: number): number {
     if (this.#skip > 0) return this.#skipOver(bytes.length - position);
     const byte = bytes[position] ?? 0;
@@ -150,7 +154,7 @@ export class PayloadScanner {
   }
 }
 
-/** Where the value that begins at `start` ends; `undefined`: not in these bytes. */
+/** Returns the end of the value that begins at `start`, or `undefined` if it is not complete. */
 export function endOfValue(
   bytes: Uint8Array,
   start: number,
@@ -169,7 +173,7 @@ function headOf(head: number): Head {
   return heads[head - 0xc0] ?? { kind: 'reserved' };
 }
 
-/** The bytes c0 to df, as the MessagePack specification has them. */
+/** Meaning of the bytes c0 to df, in the order of the MessagePack specification. */
 const heads: readonly Head[] = [
   bytes(0), // nil
   { kind: 'reserved' },
@@ -213,23 +217,23 @@ function sized(of: 'bytes' | 'list' | 'map', lengthBytes: number, extra = 0): He
   return { kind: 'sized', of, lengthBytes, extra };
 }
 
-/** What a connection is closed for. */
+/** Reason for which a connection is closed. */
 export type TcpBreach = ScanBreach | 'bad-frame';
 
-/** What a peer sent. */
+/** An event of a TCP peer. */
 export type TcpEvent =
   | {
       readonly type: 'frame';
-      /** Packed, to be sent back with the reply. */
+      /** Packed head, to be sent back with the reply. */
       readonly head: Uint8Array;
       readonly mid: WireValue | undefined;
-      /** Packed; a view of what arrived. */
+      /** Packed body, a view into the received bytes. */
       readonly body: Uint8Array;
     }
-  /** The peer broke the protocol; nothing comes after this. */
+  /** The peer violated the protocol. No event follows. */
   | { readonly type: 'breach'; readonly reason: TcpBreach };
 
-/** A head holds a message id; nothing else was ever in one. */
+/** Limits of a head. It contains a message id; Salt never adds anything else. */
 const headLimits: PayloadLimits = {
   maxBytes: 512,
   maxDepth: 2,
@@ -243,14 +247,17 @@ const mapOfTwo = 0x82;
 const headKey: Uint8Array = Buffer.from('a468656164', 'hex');
 const bodyKey: Uint8Array = Buffer.from('a4626f6479', 'hex');
 
-/** The reading half of one connection. Takes chunks of any size. */
+/** Decodes the incoming frames of one connection. It accepts chunks of any size. */
 export class TcpFrameDecoder {
   readonly #limits: PayloadLimits;
   #scanner: PayloadScanner;
   #assembly: ByteAssembly | undefined;
   #isBroken = false;
 
-  /** @param maxBodyBytes largest body; depth and elements are those of envelopes */
+  /**
+   * @param maxBodyBytes maximum size of a body; the limits for depth and elements are those of
+   * envelopes
+   */
   constructor(maxBodyBytes: number) {
     this.#limits = {
       ...clearLimits,
@@ -260,7 +267,7 @@ export class TcpFrameDecoder {
     this.#scanner = new PayloadScanner(this.#limits);
   }
 
-  /** Memory held for a frame that has not arrived completely, bytes. */
+  /** Memory held for an incomplete frame, in bytes. */
   get heldBytes(): number {
     return this.#assembly?.capacity ?? 0;
   }
@@ -269,7 +276,7 @@ export class TcpFrameDecoder {
     return this.#assembly !== undefined;
   }
 
-  /** The events that `chunk` completes, in order. After a breach: none. */
+  /** Returns the events that `chunk` completes, in order. After a breach it returns none. */
   push(chunk: Uint8Array): TcpEvent[] {
     const events: TcpEvent[] = [];
     for (let start = 0; start < chunk.length && !this.#isBroken; ) {
@@ -303,7 +310,7 @@ export class TcpFrameDecoder {
   }
 }
 
-/** `undefined` for a value that is not `{head: map, body: any}`. */
+/** Returns `undefined` for a value that is not `{head: map, body: any}`. */
 function splitFrame(frame: Uint8Array, limits: PayloadLimits): TcpEvent | undefined {
   let position = startOfEntries(frame);
   if (position === undefined) return undefined;
@@ -324,7 +331,9 @@ function splitFrame(frame: Uint8Array, limits: PayloadLimits): TcpEvent | undefi
   return isWireMap(readHead) ? { type: 'frame', head, mid: readHead.mid, body } : undefined;
 }
 
-/** Behind the head of a map of two, which three forms can say. */
+/**
+ * Returns the offset of the first entry in a map of two entries. Its head has one of three forms.
+ */
 function startOfEntries(frame: Uint8Array): number | undefined {
   if (frame[0] === mapOfTwo) return 1;
   const isLong = frame[0] === 0xde || frame[0] === 0xdf;
@@ -337,33 +346,36 @@ function tryUnpack(packed: Uint8Array, limits: PayloadLimits): WireValue | undef
   try {
     return unpackWire(packed, limits);
   } catch {
-    // Whatever is wrong with a part, the frame is no frame.
+    // The caller rejects the whole frame if one part is invalid.
     return undefined;
   }
 }
 
-/** Whether it is a message id of Salt: an integer, or text [WIRE 4.2]. */
+/** Whether the value is a message id of Salt: an integer or text [WIRE 4.2]. */
 export function isMessageId(mid: WireValue | undefined): boolean {
   return Number.isSafeInteger(mid) || (typeof mid === 'string' && mid !== '');
 }
 
 /**
- * A reply, as chunks to be written one after the other.
- * @param head that of the request, packed, as it came
- * @param reply packed
+ * Encodes a reply as chunks to be written in order.
+ * @param head packed head of the request, as received
+ * @param reply packed reply
  */
 export function encodeReplyFrame(head: Uint8Array, reply: Uint8Array): Uint8Array[] {
   return [Buffer.concat([Uint8Array.of(mapOfTwo), headKey, head, bodyKey]), reply];
 }
 
-/** A publication, as chunks of which the last is the envelope itself: it may be shared. */
+/**
+ * Encodes a publication as chunks. The last chunk is the envelope itself, which connections may
+ * share.
+ */
 export function encodePublicationFrame(envelope: Uint8Array): Uint8Array[] {
   const head = Uint8Array.of(emptyHead);
   const start = [Uint8Array.of(mapOfTwo), headKey, head, bodyKey, binHead(envelope.length)];
   return [Buffer.concat(start), envelope];
 }
 
-/** The head of a MessagePack byte string of this many bytes. */
+/** Returns the head of a MessagePack byte string of this length. */
 export function binHead(length: number): Uint8Array {
   if (length <= 0xff) return Uint8Array.of(0xc4, length);
   const isShort = length <= 0xffff;

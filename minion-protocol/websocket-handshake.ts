@@ -1,4 +1,4 @@
-/** The opening handshake of a WebSocket connection, the server's side, without I/O [RFC 6455 §4.2]. */
+/** The server's side of the WebSocket opening handshake, without I/O [RFC 6455 §4.2]. */
 
 import { createHash } from 'node:crypto';
 
@@ -9,13 +9,13 @@ export interface UpgradeAnswer {
   readonly response: Uint8Array;
 }
 
-/** [RFC 6455 §1.3] */
+/** GUID that is appended to the client's key [RFC 6455 §1.3]. */
 const keySuffix = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
 const keyForm = /^[A-Za-z0-9+/]{22}==$/;
 const requestLine = /^GET \S+ HTTP\/1\.1$/;
 
 /**
- * Answers the head of an HTTP request.
+ * Returns the answer to the head of an HTTP request.
  * @param head without the empty line that ends it; any path is accepted
  */
 export function answerUpgrade(head: string): UpgradeAnswer {

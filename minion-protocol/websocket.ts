@@ -1,13 +1,13 @@
 /**
- * A WebSocket connection, the server's side: bytes to events and back, without I/O [RFC 6455,
- * WIRE 4.3]. Frames are read and written by the package `ws`; this module adds the opening
- * handshake over a plain socket and the account of the memory that unfinished messages take.
+ * The server's side of a WebSocket connection: converts bytes to events and back, without I/O [RFC
+ * 6455, WIRE 4.3]. The package `ws` reads and writes frames. This module adds the opening handshake
+ * over a plain socket and accounts for the memory of incomplete messages.
  *
  * | state   | input                                                    | leads to |
  * |---------|----------------------------------------------------------|----------|
  * | opening | the head of an HTTP request                              | open     |
  * | open    | frames: messages in one or more, PING, PONG, CLOSE       | open     |
- * | over    | ignored: CLOSE and any breach lead here and stay         |          |
+ * | over    | ignored; CLOSE and any breach lead to this final state   |          |
  */
 
 import { Receiver, type ReceiverError, Sender } from 'ws';
@@ -50,17 +50,20 @@ const OPCODE_CLOSE = 8;
 export const OPCODE_PING = 9;
 export const OPCODE_PONG = 10;
 
-/** Encodes a whole message of the server in one frame: its header, and `payload` if not empty. */
+/**
+ * Encodes a complete message of the server as one frame: the header, and `payload` if it is not
+ * empty.
+ */
 export function encodeWebsocketFrame(opcode: number, payload: Uint8Array): Uint8Array[] {
   return Sender.frame(payload, { fin: true, opcode, mask: false, readOnly: true, rsv1: false });
 }
 
-/** Encodes a close frame. `code`: [RFC 6455 §7.4]. */
+/** Encodes a close frame with a status code [RFC 6455 §7.4]. */
 export function encodeWebsocketClose(code: number): Uint8Array {
   return Buffer.concat(encodeWebsocketFrame(OPCODE_CLOSE, Buffer.of(code >> 8, code & 0xff)));
 }
 
-/** Reason for which a connection is closed; a closed list, fit for counting. */
+/** Reason for which a connection is closed. The set is fixed, so it can be a metric label. */
 export type WebsocketBreach =
   | 'reserved-flags'
   | 'bad-opcode'
@@ -78,11 +81,11 @@ export type WebsocketEvent =
   /** The handshake is complete, with `response` as its answer. */
   | { readonly type: 'upgrade'; readonly response: Uint8Array }
   | { readonly type: 'message'; readonly isText: boolean; readonly body: Uint8Array }
-  /** To be answered by a PONG with the same payload. */
+  /** The peer expects a PONG with the same payload. */
   | { readonly type: 'ping'; readonly payload: Uint8Array }
   /** The peer ends the connection and expects `response`. No event follows. */
   | { readonly type: 'close'; readonly response: Uint8Array }
-  /** The peer broke the protocol; `farewell` reports this to it. No event follows. */
+  /** The peer violated the protocol; `farewell` reports this to it. No event follows. */
   | {
       readonly type: 'breach';
       readonly reason: WebsocketBreach;
@@ -91,16 +94,21 @@ export type WebsocketEvent =
 
 const maxHeadBytes = 8192;
 const maxFragments = 1024;
-/** Largest `maxPayload` that `ws` takes: it stores 32 bits, and a negative value means no limit. */
+/**
+ * Largest `maxPayload` that `ws` supports. It stores 32 bits, and a negative value means no limit.
+ */
 const maxPayloadBytes = 2 ** 31 - 1;
-/** Memory of a chunk besides its bytes, so that many small chunks are counted as well. */
+/** Overhead of a chunk in bytes, so that many small chunks are counted as well. */
 const chunkOverheadBytes = 128;
 const headEnd = '\r\n\r\n';
 const closeNormal = 1000;
 const closeProtocolError = 1002;
 const closeTooLarge = 1009;
 
-/** The reading half of one connection. Takes chunks of any size, and keeps them. */
+/**
+ * Decodes the incoming bytes of one connection. It accepts chunks of any size and stores references
+ * to them.
+ */
 export class WebsocketDecoder {
   readonly #maxMessageBytes: number;
   #state: 'opening' | 'open' | 'over' = 'opening';
@@ -110,7 +118,7 @@ export class WebsocketDecoder {
   /** Memory of the chunks since the last message ended. */
   #chunkBytes = 0;
 
-  /** @param maxMessageBytes all frames of a message together */
+  /** @param maxMessageBytes maximum size of all frames of a message together */
   constructor(maxMessageBytes: number) {
     this.#maxMessageBytes = Math.min(maxMessageBytes, maxPayloadBytes);
   }
@@ -126,7 +134,9 @@ export class WebsocketDecoder {
     return receiver._bufferedBytes > 0 || receiver._state !== 0 || receiver._fragmented !== 0;
   }
 
-  /** The events that `chunk` completes, in order. After a breach or the end: none. */
+  /**
+   * Returns the events that `chunk` completes, in order. After a breach or the end it returns none.
+   */
   push(chunk: Uint8Array): WebsocketEvent[] {
     if (this.#state === 'over') return [];
     if (this.#state === 'opening') return this.#open(chunk);
@@ -152,7 +162,7 @@ export class WebsocketDecoder {
 
   #readFrames(chunk: Uint8Array): WebsocketEvent[] {
     if (chunk.length === 0) return [];
-    // A subscriber that sends nothing needs no receiver.
+    // A subscriber that sends nothing does not need a receiver.
     this.#receiver ??= this.#createReceiver();
     if (!this.isMidMessage) this.#chunkBytes = 0;
     const size = chunk.length + chunkOverheadBytes;
@@ -160,7 +170,7 @@ export class WebsocketDecoder {
     this.#receiver._write(chunk, 'buffer', (error) => {
       if (error !== undefined) this.#events.push(this.#refuse(breachOf(error)));
     });
-    // The rest of a chunk in which a message ended belongs to the next message.
+    // If a message ended within the chunk, the rest of the chunk belongs to the next message.
     this.#chunkBytes = Math.max(this.#chunkBytes, size);
     const events = this.#events;
     this.#events = [];
@@ -194,7 +204,10 @@ export class WebsocketDecoder {
   }
 }
 
-/** Copies a message that is a small part of its chunk, which it would keep in memory. */
+/**
+ * Copies a message that is a small part of its chunk. Otherwise it would retain the whole chunk in
+ * memory.
+ */
 function compact(data: Buffer): Uint8Array {
   return data.byteLength * 2 < data.buffer.byteLength ? Buffer.from(data) : data;
 }
@@ -205,7 +218,7 @@ function breachOf({ code, message }: ReceiverError): WebsocketBreach {
     case 'WS_ERR_UNEXPECTED_RSV_2_3':
       return 'reserved-flags';
     case 'WS_ERR_INVALID_OPCODE':
-      // The opcodes of messages and their continuations are valid, but not in this order.
+      // These opcodes are valid for messages and continuations, but not in this order.
       return / [012]$/.test(message) ? 'fragment-order' : 'bad-opcode';
     case 'WS_ERR_EXPECTED_MASK':
       return 'unmasked';

@@ -19,7 +19,10 @@ import { modulus } from './rsa-keys.ts';
 const minionTokenText = Buffer.from('salt', 'latin1');
 const trailer = 0xcc;
 
-/** @throws RangeError when the message is longer than the modulus less two bytes */
+/**
+ * Signs a message.
+ * @throws RangeError if the message is longer than the modulus minus two bytes
+ */
 export function x931Sign(privateKey: KeyObject, message: Uint8Array): Buffer {
   const size = modulusBytes(privateKey);
   const padded = pad(message, size);
@@ -30,23 +33,23 @@ export function x931Sign(privateKey: KeyObject, message: Uint8Array): Buffer {
   return toBytes(2n * power < n ? power : n - power, size);
 }
 
-/** The message that was signed, or `undefined` when it is no signature by this key. */
+/** Returns the signed message, or `undefined` if the signature was not made with this key. */
 export function x931Recover(publicKey: KeyObject, signature: Uint8Array): Buffer | undefined {
   const size = modulusBytes(publicKey);
   const n = modulus(publicKey);
   if (signature.length !== size || toInteger(signature) >= n) return undefined;
   const padding = constants.RSA_NO_PADDING;
   const power = toInteger(publicDecrypt({ key: publicKey, padding }, signature));
-  // About half of all signatures are the smaller one of a pair, and need the mirror image.
+  // About half of all signatures are the smaller number of a pair and must be mirrored first.
   return unpad(toBytes(power % 16n === 12n ? power : n - power, size));
 }
 
-/** The `tok` of a minion: constant for its key, so it is worth keeping. */
+/** Returns the `tok` of a minion. It is constant for a key, so cache it. */
 export function minionToken(privateKey: KeyObject): Buffer {
   return x931Sign(privateKey, minionTokenText);
 }
 
-/** Whether `tok` was made by the owner of this key. */
+/** Whether the owner of this key created `tok`. */
 export function isMinionToken(publicKey: KeyObject, tok: Uint8Array): boolean {
   const message = x931Recover(publicKey, tok);
   return message?.length === minionTokenText.length && timingSafeEqual(message, minionTokenText);
@@ -54,7 +57,8 @@ export function isMinionToken(publicKey: KeyObject, tok: Uint8Array): boolean {
 
 function pad(message: Uint8Array, size: number): Buffer {
   const filler = size - message.length - 3;
-  if (filler < -1) throw new RangeError(`a message of ${message.length} bytes, too long to sign`);
+  if (filler < -1)
+    throw new RangeError(`the message of ${message.length} bytes is too long to sign`);
   const head = Buffer.alloc(filler + 2, 0xbb);
   head[0] = filler < 0 ? 0x6a : 0x6b;
   if (filler >= 0) head[filler + 1] = 0xba;

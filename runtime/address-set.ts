@@ -1,16 +1,20 @@
-/** Addresses of the network, single ones and whole networks. */
+/** Sets of network addresses and networks. */
 
 import { BlockList, isIP } from 'node:net';
 
-/** Some addresses. */
+/** A set of addresses. */
 export interface AddressSet {
-  /** Whether an address is one of them; IPv4 within IPv6 (`::ffff:…`) counts as what it is. */
+  /**
+   * Whether the set contains an address. An IPv4 address mapped into IPv6 (`::ffff:…`) counts as
+   * IPv4.
+   */
   has(address: string): boolean;
 }
 
 /**
+ * Creates a set.
  * @param list addresses, and networks such as `10.0.0.0/8`
- * @throws TypeError for what is neither
+ * @throws TypeError for an entry that is neither
  */
 export function addressSet(list: readonly string[]): AddressSet {
   const blocks = new BlockList();

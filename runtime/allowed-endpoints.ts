@@ -1,34 +1,36 @@
 /**
- * Listed endpoints: by scheme, host and port; of their addresses only public ones, unless the list
- * permits others [THREATS B-08].
+ * Endpoints that outgoing requests may use, listed by scheme, host and port. Their names may
+ * resolve to public addresses only, unless the list permits others [THREATS B-08].
  */
 
 import { isIP } from 'node:net';
 import { addressSet } from './address-set.ts';
 
-/** A service that may be asked. */
+/** A service to which requests may be sent. */
 export interface EndpointOptions {
-  /** `https://heat.example.org:8004`; whatever path follows is for every request alike. */
+  /**
+   * Scheme, host and port, for example `https://heat.example.org:8004`. Requests may use any path.
+   */
   readonly url: string;
   /**
-   * Networks that its name may lead to (`10.0.0.0/8`, `fd00::/8`, one address). Default: public
-   * addresses, and the address itself where `url` has one in place of a name.
+   * Networks to which its name may resolve (`10.0.0.0/8`, `fd00::/8`, or one address). Default:
+   * public addresses, or the address itself if `url` contains one instead of a name.
    */
   readonly addresses?: readonly string[];
-  /** The authorities that sign its certificate, PEM. Default: those of Node. */
+  /** CAs that sign its certificate, in PEM. Default: those of Node. */
   readonly ca?: Buffer;
 }
 
 /** A listed service. */
 export interface AllowedEndpoint {
-  /** Scheme, host and port in their normal form. */
+  /** Normalised scheme, host and port. */
   readonly origin: string;
   readonly ca: Buffer | undefined;
-  /** Whether a connection may be made to this address. */
+  /** Whether a connection to this address is permitted. */
   permits(address: string): boolean;
 }
 
-/** Neither public nor anybody's own to give: what no name leads to unless it is listed. */
+/** Networks that are not public. A name may only resolve to them if they are listed. */
 const nonPublicNetworks = [
   '0.0.0.0/8',
   '10.0.0.0/8',
@@ -50,7 +52,10 @@ const nonPublicNetworks = [
   'ff00::/8',
 ];
 
-/** The listed services by their origin. @throws TypeError for an address or network that is none */
+/**
+ * Returns the listed services by origin.
+ * @throws TypeError for an invalid address or network
+ */
 export function parseAllowedEndpoints(
   listed: readonly EndpointOptions[],
 ): ReadonlyMap<string, AllowedEndpoint> {
@@ -68,14 +73,18 @@ export function parseAllowedEndpoints(
   );
 }
 
-/** @throws TypeError for what is no address of http or https */
+/**
+ * Returns the origin of a URL.
+ * @throws TypeError unless it is an http or https URL
+ */
 export function originOf(url: string): string {
   const { origin, protocol } = new URL(url);
-  if (protocol !== 'http:' && protocol !== 'https:') throw new TypeError('expected http or https');
+  if (protocol !== 'http:' && protocol !== 'https:')
+    throw new TypeError('the URL must begin with http: or https:');
   return origin;
 }
 
-/** The host without the brackets around an IPv6 address. */
+/** Returns the host of a URL, without the brackets around an IPv6 address. */
 export function hostOf(url: string): string {
   return new URL(url).hostname.replace(/^\[|\]$/g, '');
 }

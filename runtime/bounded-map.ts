@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache';
 
 /**
- * Creates a map of at most `maxEntries`, which drops the entry that was used longest ago. Its memory
- * grows with the entries; the option `max` of `LRUCache` would reserve it for all of them at once.
+ * Creates a map of at most `maxEntries` that evicts the least recently used entry. Its memory grows
+ * with the entries, whereas the option `max` of `LRUCache` reserves all of it at once.
  */
 export function createBoundedMap<Key extends {}, Value extends {}>(
   maxEntries: number,

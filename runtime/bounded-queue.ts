@@ -1,6 +1,6 @@
 /**
- * A bounded queue between what happens and whoever reads it with `for await`. Beyond its capacity
- * it ends with an error instead of growing.
+ * A bounded queue of items for a reader with `for await`. If its capacity is exceeded, it ends with
+ * an error instead of growing.
  */
 export class BoundedQueue<T> implements AsyncIterableIterator<T> {
   readonly #capacity: number;
@@ -11,8 +11,8 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
   #end: 'open' | 'closed' | { readonly error: Error } = 'open';
 
   /**
-   * @param overflow makes the error that the reader gets when it was too slow
-   * @param onEnd called once, when nothing more is taken
+   * @param overflow creates the error for a reader that was too slow
+   * @param onEnd called once, when the queue accepts no more items
    */
   constructor(capacity: number, overflow: () => Error, onEnd: () => void = () => {}) {
     this.#onEnd = onEnd;
@@ -24,12 +24,12 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
     return this.#end === 'open';
   }
 
-  /** Items that wait to be read. */
+  /** Number of items that wait to be read. */
   get length(): number {
     return this.#items.length;
   }
 
-  /** Adds an item; ends the queue, and forgets what waits, when it is full. */
+  /** Adds an item. If the queue is full, it discards its items and ends. */
   push(item: T): void {
     if (this.#end !== 'open') return;
     if (this.#items.length >= this.#capacity) {
@@ -42,7 +42,7 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
     this.#wake?.();
   }
 
-  /** Ends the queue after what waits in it. */
+  /** Ends the queue after its remaining items. */
   close(): void {
     if (this.#end === 'open') {
       this.#end = 'closed';
@@ -65,7 +65,7 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
     }
   }
 
-  /** All that waits, each time. */
+  /** Returns all waiting items at once, repeatedly. */
   async *batches(): AsyncGenerator<readonly T[], void, void> {
     try {
       for (;;) {

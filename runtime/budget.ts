@@ -1,12 +1,12 @@
-/** Bounds of a {@link Budget}, in whatever unit it counts: bytes, connections, slots. */
+/** Limits of a {@link Budget}, in any unit: bytes, connections, slots. */
 export interface BudgetLimits {
-  /** What all owners may hold together. */
+  /** Maximum amount of all owners together. */
   readonly total: number;
-  /** What one owner may hold. */
+  /** Maximum amount of one owner. */
   readonly perOwner: number;
 }
 
-/** Counts what owners (an address, a caller) hold of something that is bounded for each and for all. */
+/** Counts the amounts of a limited resource that owners (an address, a caller) hold. */
 export class Budget {
   readonly #limits: BudgetLimits;
   readonly #held = new Map<string, number>();
@@ -16,17 +16,17 @@ export class Budget {
     this.#limits = limits;
   }
 
-  /** What all owners hold. */
+  /** Amount that all owners hold. */
   get total(): number {
     return this.#total;
   }
 
-  /** What one owner holds. */
+  /** Returns the amount that one owner holds. */
   heldBy(owner: string): number {
     return this.#held.get(owner) ?? 0;
   }
 
-  /** Takes `amount` if both limits allow it; takes nothing otherwise. */
+  /** Takes `amount` if both limits permit it. Otherwise takes nothing and returns `false`. */
   tryTake(owner: string, amount = 1): boolean {
     const held = this.heldBy(owner) + amount;
     if (held > this.#limits.perOwner || this.#total + amount > this.#limits.total) return false;
@@ -35,7 +35,7 @@ export class Budget {
     return true;
   }
 
-  /** Gives back at most what the owner holds. */
+  /** Returns `amount` to the budget, at most what the owner holds. */
   release(owner: string, amount = 1): void {
     const held = this.heldBy(owner);
     const released = Math.min(held, amount);

@@ -1,14 +1,14 @@
-/** Collects what must be closed, and closes it in the reverse order of opening. */
+/** Closes a collection of resources in the reverse order of opening. */
 export class Closers {
   readonly #closers: (() => Promise<void> | void)[] = [];
 
-  /** Notes how to close what was just opened, and gives it back. */
+  /** Registers how to close an opened resource, and returns the resource. */
   add<T>(opened: T, close: (opened: T) => Promise<void> | void): T {
     this.#closers.push(() => close(opened));
     return opened;
   }
 
-  /** Closes everything, also when something fails; then throws the first failure. */
+  /** Closes all resources, even if one fails. Then throws the first error. */
   async close(): Promise<void> {
     const failures: unknown[] = [];
     for (const close of this.#closers.splice(0).reverse()) {

@@ -1,10 +1,10 @@
-/** DNS look-ups by the operating system's resolver. */
+/** DNS lookups with the resolver of the operating system. */
 
 import { lookup } from 'node:dns/promises';
 
 /**
- * Node looks names up in a few threads that all of the process shares: a name that is being looked
- * up already is not looked up once more.
+ * Creates a resolver that merges simultaneous lookups of the same name, because Node performs
+ * lookups in a few threads that the whole process shares.
  */
 export function createDnsResolver(): (host: string) => Promise<readonly string[]> {
   const underWay = new Map<string, Promise<readonly string[]>>();

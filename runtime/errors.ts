@@ -1,21 +1,21 @@
-/** What an error code means; `docs/errors.md` lists the same texts. */
+/** Meaning and remedy of an error code. `docs/errors.md` contains the same texts. */
 export interface ErrorEntry {
   readonly meaning: string;
   readonly action: string;
-  /** Whether the same call may succeed later without any change. Defaults to false. */
+  /** Whether the same call may succeed later without any change. Default: `false`. */
   readonly retry?: boolean;
 }
 
 /**
- * An error of saltbridge. Its `code` never changes its meaning, and docs/errors.md lists what to do
- * about each; the message is for people and may change.
+ * An error of saltbridge. The meaning of its `code` never changes, and docs/errors.md lists the
+ * remedy for each code. The message is for people and may change.
  */
 export class SaltbridgeError<Code extends string = string> extends Error {
   readonly code: Code;
 
   constructor(code: Code, message: string, options?: ErrorOptions) {
     super(message, options);
-    // Not among the members that JSON or a log shows.
+    // The name is not enumerable, so that JSON and logs omit it.
     Object.defineProperty(this, 'name', { value: new.target.name, configurable: true });
     this.code = code;
   }

@@ -1,28 +1,30 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 
-/** Options of {@link FileReloader}: the file, and what to do with new content. */
+/** Options of {@link FileReloader}. */
 export interface FileReloaderOptions {
   readonly files: readonly string[];
-  /** Puts the contents in force, in the order of the files; throws if they cannot be. */
+  /** Applies the contents, in the order of the files. Throws if they are invalid. */
   readonly apply: (contents: readonly Buffer[]) => void;
-  /** Milliseconds between two looks. Default 20,000. */
+  /** Interval between two checks, in milliseconds. Default: 20,000. */
   readonly intervalMs?: number;
-  /** Called when new content is in force that nobody asked for by {@link FileReloader.check}. */
+  /**
+   * Called when a periodic check has applied new content, but not after {@link FileReloader.check}.
+   */
   readonly onRenewed: () => void;
-  /** Called when a look by itself fails; once while it fails for the same reason. */
+  /** Called when a periodic check fails, once for successive failures with the same reason. */
   readonly onFailure: (error: unknown) => void;
 }
 
-/** Puts the content of files in force again when it changes, such as a certificate and its key. */
+/** Applies the content of files again when it changes, for example a certificate and its key. */
 export class FileReloader {
   readonly #options: FileReloaderOptions;
   readonly #timer: NodeJS.Timeout;
   #applied: string | undefined;
-  /** Of the last look that failed, so that it is told once. */
+  /** Reason of the last failed check, so that it is reported once. */
   #failure: string | undefined;
 
-  /** @param contents - what is in force now */
+  /** @param contents - contents that are applied now */
   constructor(options: FileReloaderOptions, contents: readonly Buffer[]) {
     this.#options = options;
     this.#applied = digestOf(contents);
@@ -30,9 +32,9 @@ export class FileReloader {
   }
 
   /**
-   * Looks at the files now.
-   * @returns whether new content is in force
-   * @throws the system's error, or that of `apply`: what was in force stays
+   * Checks the files now.
+   * @returns whether new content was applied
+   * @throws the system's error, or that of `apply`; the previous content stays applied
    */
   async check(): Promise<boolean> {
     const contents = await Promise.all(this.#options.files.map((file) => readFile(file)));
@@ -43,7 +45,7 @@ export class FileReloader {
     return true;
   }
 
-  /** Looks no more. */
+  /** Stops the checks. */
   stop(): void {
     clearInterval(this.#timer);
   }

@@ -1,6 +1,7 @@
 /**
- * One request to a listed service: resolved once, sent to the address that was checked, never
- * redirected, no proxy, bounded in time and in what is read of the answer [THREATS B-08].
+ * HTTP client for listed services. It resolves a name once and connects to the checked address. It
+ * follows no redirects, uses no proxy, and limits the time and the size of the answer [THREATS
+ * B-08].
  */
 
 import { readFileSync } from 'node:fs';
@@ -17,20 +18,20 @@ import {
 import { codeOf } from './system.ts';
 import { inTime, linkSignals, timeLimit } from './time-limit.ts';
 
-/** A request as a transport wants it. */
+/** An outgoing request. */
 export interface OutgoingRequest {
   readonly method: 'DELETE' | 'GET' | 'HEAD' | 'PATCH' | 'POST' | 'PUT';
-  /** Sent as it is written. */
+  /** URL, sent exactly as written. */
   readonly url: string;
-  /** By names in lower case. */
+  /** Headers, with names in lower case. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Of `PATCH`, `POST` and `PUT`; JSON, unless `content-type` is among the headers. */
+  /** Body of `PATCH`, `POST` and `PUT`. It is JSON, unless `headers` contains `content-type`. */
   readonly body?: string;
-  /** Bytes of the answer that are read; more is cut off. */
+  /** Maximum size of the answer, in bytes. The rest is discarded. */
   readonly maxAnswerBytes?: number;
 }
 
-/** What became of a request. */
+/** Result of a request. */
 export type HttpResult =
   | {
       readonly kind: 'answer';
@@ -38,37 +39,43 @@ export type HttpResult =
       readonly headers: IncomingHttpHeaders;
       readonly body: string;
     }
-  /** Nobody answered, or not in time; whether the request arrived is not known. */
+  /** No answer arrived, or not in time. The request may or may not have arrived. */
   | { readonly kind: 'unreachable'; readonly reason: string }
-  /** It was not sent, and would not be the next time. */
+  /** The request was not sent, because it is not permitted. Repeating it has the same result. */
   | { readonly kind: 'forbidden'; readonly reason: string };
 
-/** Sends a request; never throws. The signal ends it early. */
+/** Sends a request. Never throws. The signal cancels it. */
 export type HttpClient = (request: OutgoingRequest, signal: AbortSignal) => Promise<HttpResult>;
 
 export interface HttpClientOptions {
   readonly endpoints: Pick<ReadonlyMap<string, AllowedEndpoint>, 'get'>;
-  /** The option that lists them, for messages. Default `handles: endpoints`. */
+  /** Option that lists the endpoints, for messages. Default: `handles: endpoints`. */
   readonly listedBy?: string;
-  /** Milliseconds for the whole exchange. */
+  /** Timeout of the whole exchange, in milliseconds. */
   readonly timeoutMs: number;
-  /** All addresses of a host. @throws Error when there is none */
+  /**
+   * Returns all addresses of a host.
+   * @throws Error if there is none
+   */
   readonly resolve: (host: string) => Promise<readonly string[]>;
   /**
-   * Whether a request may arrive twice. Connections are kept for the next request then: where the
-   * service closes one as it is used again, nobody knows whether the request arrived. Default false.
+   * Whether a request may arrive twice. If so, connections are reused. If the service closes a
+   * connection while it is being reused, it is unknown whether the request arrived. Default:
+   * `false`.
    */
   readonly mayRepeat?: boolean;
 }
 
 const defaultAnswerBytes = 65_536;
 
-/** Connections that nothing is asked over are kept so long, milliseconds; services keep them longer. */
+/**
+ * Maximum idle time of a reused connection, in milliseconds. Services keep connections open longer.
+ */
 const idleMs = 4_000;
-/** So many for each address of a service. */
+/** Maximum number of idle connections for each address of a service. */
 const maxIdle = 4;
 
-/** How requests come by their connections; `false`: by a new one each. */
+/** Agents that supply connections. `false` opens a new connection for each request. */
 interface Agents {
   readonly http: http.Agent | false;
   readonly https: https.Agent | false;
@@ -98,12 +105,12 @@ export function createHttpClient({
     const limit = timeLimit(timeoutMs);
     const ends = linkSignals(limit.signal, signal);
     try {
-      // Looking a name up cannot be ended.
+      // A lookup cannot be cancelled.
       const addresses = isIP(host) === 0 ? await inTime(resolve(host), ends.signal) : [host];
       if (addresses === undefined) throw ends.signal.reason;
       const closed = addresses.find((address) => !endpoint.permits(address));
       if (closed !== undefined) {
-        const reason = `${host} leads to ${closed}, which its endpoint does not list`;
+        const reason = `${host} resolves to ${closed}, which its endpoint does not permit`;
         return { kind: 'forbidden', reason };
       }
       const [address] = addresses;
@@ -128,7 +135,9 @@ interface ResolvedTarget {
   readonly agents: Agents;
 }
 
-/** Over a kept connection, or a new one where the service has just closed that. */
+/**
+ * Sends the request over an idle connection, or over a new one if the service has just closed that.
+ */
 async function sendRequest(
   request: OutgoingRequest,
   place: ResolvedTarget,
@@ -142,7 +151,7 @@ async function sendRequest(
   }
 }
 
-/** A kept connection that its service closed before it answered anything. */
+/** Error of an idle connection that its service closed before it answered. */
 class ClosedConnectionError extends Error {}
 
 const closedCodes: ReadonlySet<string | undefined> = new Set(['ECONNRESET', 'EPIPE']);
@@ -155,7 +164,8 @@ function sendOnce(
   const { method, url, headers, body = '' } = request;
   const hasBody = method === 'PATCH' || method === 'POST' || method === 'PUT';
   const { port, protocol } = new URL(url);
-  // As text, because reading and writing an address again may change what its signature covers.
+  // The URL is handled as text, because parsing and formatting it may change what its signature
+  // covers.
   const [, , authority = ''] = url.split('/');
   const path = url.slice(url.indexOf('//') + 2 + authority.length) || '/';
   const options = {
@@ -189,7 +199,10 @@ function sendOnce(
   });
 }
 
-/** The certificate is that of the name, whatever address it led to. */
+/**
+ * Returns the TLS options. The certificate must be valid for the name, whatever address it resolves
+ * to.
+ */
 function tlsOptions({ host, endpoint: { ca } }: ResolvedTarget): {
   readonly servername: string;
   readonly ca?: Buffer;
@@ -212,13 +225,16 @@ async function readAnswer(response: IncomingMessage, maxBytes: number): Promise<
   return { kind: 'answer', status, headers, body: Buffer.concat(parts).toString('utf8') };
 }
 
-/** By its code alone: the text of some errors holds the address, which is a secret. */
+/**
+ * Returns a text with the error code only, because the text of some errors contains the address,
+ * which is a secret.
+ */
 function connectionErrorText(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'ERR_UNKNOWN';
   return `the service cannot be reached (${code})`;
 }
 
-/** A service as it stands in a section of the configuration. */
+/** A service in a section of the configuration. */
 export interface ConfiguredEndpoint {
   readonly url: string;
   readonly addresses?: readonly string[];
@@ -226,7 +242,10 @@ export interface ConfiguredEndpoint {
   readonly ca_file?: string;
 }
 
-/** Reads its file, once. @throws Error where that cannot be read */
+/**
+ * Reads the CA file of an endpoint.
+ * @throws Error if it cannot be read
+ */
 export function readEndpoint({
   url,
   addresses,

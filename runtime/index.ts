@@ -1,7 +1,7 @@
 /**
- * What every room needs of a server's runtime, once each: a mutex and semaphores by key, budgets, bounds on
- * connections, what waits for slow readers, worker threads with a deadline, long work in steps, JSON
- * with long integers, directories and the errors of the file system. Imports nothing of ours.
+ * Runtime utilities that all rooms share: mutexes and semaphores by key, budgets, connection
+ * limits, send queues for slow readers, worker threads with deadlines, long work in steps, JSON
+ * with long integers, directories, and file system errors. It imports no other room.
  */
 
 export { addressSet } from './address-set.ts';

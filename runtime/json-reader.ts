@@ -1,21 +1,22 @@
-/** Reads JSON from callers within bounds, and long texts in steps. */
+/** Reads JSON from callers within limits, and long texts in steps. */
 
 import { Tokenizer, TokenParser, TokenType } from '@streamparser/json';
 import { exactNumber, JsonError, type JsonMap, type JsonOf, parseJson } from './json.ts';
 import { maxReadingStep, type ReadingStep } from './step-scheduler.ts';
 
-/** Bounds of a text in JSON. */
+/** Limits for reading a JSON text. */
 export interface JsonOptions<T = never> {
   /** Maximum number of values. Keys do not count; lists and maps do. Default: unlimited. */
   readonly maxValues?: number;
   /** Maximum levels of lists and maps. Default 256. */
   readonly maxDepth?: number;
   /**
-   * Whether values become what Salt can represent: an integer beyond 64 bits is its decimal text,
-   * as Salt sends it; infinite numbers and text that is not Unicode are refused. Default false.
+   * Whether values are converted to what Salt can represent. An integer beyond 64 bits becomes its
+   * decimal text, as Salt sends it. Infinite numbers and text that is not Unicode are rejected.
+   * Default: `false`.
    */
   readonly isStrict?: boolean;
-  /** Replaces each map once it is complete. Default: maps stay. */
+  /** Replaces each map once it is complete. Default: maps are unchanged. */
   readonly replaceMap?: (map: JsonMap<T>) => JsonOf<T>;
 }
 
@@ -31,12 +32,18 @@ const stepValues = maxReadingStep.values / 2;
 /** Characters of a slice, after which a step may end. They hold at most as many values. */
 const sliceCharacters = maxReadingStep.values / 2;
 
-/** Reads JSON in one step. @throws JsonError */
+/**
+ * Reads JSON in one step.
+ * @throws JsonError
+ */
 export function readJson(text: string, options: JsonOptions = {}): JsonOf<never> {
   return new JsonChecker(options).complete(parseWhole(text), 0);
 }
 
-/** Reads JSON, each step within `maxReadingStep`. @throws JsonError */
+/**
+ * Reads JSON in steps, each within `maxReadingStep`.
+ * @throws JsonError
+ */
 export function* readJsonInSteps<T = never>(
   text: string,
   options: JsonOptions<T> = {},
@@ -76,7 +83,10 @@ class JsonChecker<T> {
     this.#replaceMap = replaceMap;
   }
 
-  /** Counts a value. @param depth - lists and maps around it */
+  /**
+   * Counts a value.
+   * @param depth - number of lists and maps around it
+   */
   enter(depth: number): void {
     this.#values += 1;
     if (this.#values > this.#maxValues) {
@@ -85,7 +95,7 @@ class JsonChecker<T> {
     if (depth > this.#maxDepth) throw new JsonError('limit', `more than ${this.#maxDepth} levels`);
   }
 
-  /** Takes back the count of a text that is a key. */
+  /** Undoes the count of a text that is a key. */
   uncountKey(): void {
     this.#values -= 1;
   }
@@ -109,7 +119,7 @@ class JsonChecker<T> {
     return this.#replaceMap(map);
   }
 
-  /** Returns the value of what `JSON.parse` returned. */
+  /** Converts a value that `JSON.parse` returned. */
   complete(value: JsonOf<never>, depth: number): JsonOf<T> {
     this.enter(depth);
     if (typeof value === 'string') this.checkText(value);
@@ -221,7 +231,7 @@ class SlicedJson<T> extends Tokenizer {
   #completed(value: Element['value']): JsonOf<T> {
     if (typeof value === 'number') return this.#checker.completeNumber(this.#number);
     if (typeof value !== 'object' || value === null) return value ?? null;
-    // Members are complete, and replaced where they are to be.
+    // The members are already complete, and replaced if necessary.
     const read = value as JsonOf<T>[] | JsonMap<T>;
     return Array.isArray(read) ? read : this.#checker.replace(Object.setPrototypeOf(read, null));
   }

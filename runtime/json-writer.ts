@@ -1,34 +1,43 @@
 import { maxReadingStep, type ReadingStep } from './step-scheduler.ts';
 
-/** Members of a map, in the order in which they are written. */
+/** Members of a map, in the order of writing. */
 interface JsonMembers {
   readonly members: readonly (readonly [key: string, value: unknown])[];
 }
 
-/** How values are written as JSON. */
+/** Format for writing values as JSON. */
 export interface JsonForm {
-  /** The text of a value; in steps it is the same. */
+  /** Returns the text of a value. Writing in steps produces the same text. */
   readonly write: (value: unknown) => string;
-  /** What a list, a map or a text is written as; `undefined`: in one go, as `write` does. */
+  /**
+   * Returns the list, map or text to write in steps, or `undefined` to write the value at once with
+   * `write`.
+   */
   readonly open: (value: unknown) => string | readonly unknown[] | JsonMembers | undefined;
-  /** Between two items. */
+  /** Separator between two items. */
   readonly comma: string;
-  /** Behind a key. */
+  /** Separator after a key. */
   readonly colon: string;
 }
 
-/** Of what is written in one go. */
+/** Maximum size of a value that is written at once. */
 const maxSmall: ReadingStep = { characters: 16_384, values: 500 };
 
-/** Output of a step: what is written in one go may come on top, each character as six. */
+/**
+ * Output of a step, in characters. A value that is written at once may exceed it, with up to six
+ * characters for each of its own.
+ */
 const stepOutput = 32_768;
 
-/** Whether a value is written in one go; looks at no more of it than that takes. */
+/** Whether a value is small enough to be written at once. Inspects no more of it than necessary. */
 export function isSmallJson(value: unknown): boolean {
   return valuesOfSmall(value) !== undefined;
 }
 
-/** Writes JSON, each step within {@link maxReadingStep}. @param take - gets the text piece by piece */
+/**
+ * Writes JSON in steps, each within {@link maxReadingStep}.
+ * @param take - receives the text in pieces
+ */
 export function writeJsonInSteps(
   value: unknown,
   form: JsonForm,
@@ -117,7 +126,10 @@ class JsonWriter {
   }
 }
 
-/** Not within a character of two units: half of one is written as an escape. */
+/**
+ * Returns the end of a part of a text. It does not split a surrogate pair, because half of one
+ * would be written as an escape.
+ */
 function partEnd(text: string, start: number): number {
   const end = start + maxSmall.characters;
   if (end >= text.length) return text.length;
@@ -125,14 +137,16 @@ function partEnd(text: string, start: number): number {
   return isHalf ? end - 1 : end;
 }
 
-/** How many values there are in one that is small. */
+/** Returns the number of values in a small value, or `undefined` for a larger one. */
 function valuesOfSmall(value: unknown): number | undefined {
   if (value === null || (typeof value !== 'object' && typeof value !== 'string')) return 1;
   const left = { ...maxSmall };
   return fits(value, left) ? maxSmall.values - left.values : undefined;
 }
 
-/** Takes what a value has off what may be left. */
+/**
+ * Subtracts the size of a value from the remaining limits. Returns `false` if a limit is exceeded.
+ */
 function fits(value: unknown, left: { characters: number; values: number }): boolean {
   left.values -= 1;
   if (left.values < 0) return false;

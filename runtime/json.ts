@@ -1,14 +1,14 @@
-/** JSON without loss of integers beyond 2^53, which are `bigint` here. */
+/** JSON without loss of integers beyond 2^53, which become `bigint`. */
 
-/** A value of JSON, with `T` in place of some maps; an integer beyond 2^53 is a `bigint`. */
+/** A JSON value, with `T` instead of some maps. An integer beyond 2^53 is a `bigint`. */
 export type JsonOf<T> = null | boolean | number | bigint | string | T | JsonOf<T>[] | JsonMap<T>;
 
-/** A map of JSON. Maps that {@link readJsonInSteps} returns have no prototype. */
+/** A JSON map. Maps that {@link readJsonInSteps} returns have no prototype. */
 export interface JsonMap<T> {
   [key: string]: JsonOf<T>;
 }
 
-/** A value of JSON; an integer beyond 2^53 is a `bigint`. */
+/** A JSON value. An integer beyond 2^53 is a `bigint`. */
 export type JsonValue =
   | bigint
   | null
@@ -41,10 +41,16 @@ interface ExactJson {
 
 const exactJson = JSON as unknown as ExactJson; // declared above
 
-/** Maximum characters of an integer beyond 2^53: the time of `BigInt` grows with their square. */
+/**
+ * Maximum length of an integer beyond 2^53, in characters. The time of `BigInt` grows with its
+ * square.
+ */
 const maxDigits = 1000;
 
-/** Returns the number that a token of JSON denotes. @throws JsonError */
+/**
+ * Returns the number that a JSON token denotes.
+ * @throws JsonError
+ */
 export function exactNumber(token: string): number | bigint {
   const number = Number(token);
   if (Number.isSafeInteger(number) || /[.eE]/.test(token)) return number;
@@ -55,13 +61,19 @@ export function exactNumber(token: string): number | bigint {
 /** Matches a number that may be an integer beyond 2^53; it may also match a part of a string. */
 const longNumber = /(?:^|[-:,[\s])\d{16}/;
 
-/** Reads JSON from a trusted source. @throws SyntaxError, JsonError */
+/**
+ * Reads JSON from a trusted source.
+ * @throws SyntaxError, JsonError
+ */
 export function parseJson(text: string): JsonOf<never> {
   if (!longNumber.test(text)) return JSON.parse(text);
   return parseJsonNumbers<never>(text, exactNumber);
 }
 
-/** Reads JSON with numbers as `read` makes them of their tokens. @throws SyntaxError, and what `read` throws */
+/**
+ * Reads JSON and converts each number token with `read`.
+ * @throws SyntaxError, and the errors of `read`
+ */
 export function parseJsonNumbers<T>(
   text: string,
   read: (token: string) => number | bigint | T,
@@ -71,7 +83,10 @@ export function parseJsonNumbers<T>(
   );
 }
 
-/** Reads JSON with numbers as `JSON.parse` reads them. @returns `undefined` for other text */
+/**
+ * Reads JSON with numbers as `JSON.parse` reads them.
+ * @returns `undefined` for other text
+ */
 export function tryParseJson(text: string): JsonValue | undefined {
   try {
     return JSON.parse(text);
@@ -86,16 +101,16 @@ export function rawNumber(number: string | bigint): unknown {
 }
 
 /**
- * Writes what `JSON.stringify` writes, and a `bigint` as a number.
- * @param indent - spaces for each level. Default: all on one line
- * @throws TypeError for what contains itself
+ * Writes a value like `JSON.stringify`, and a `bigint` as a number.
+ * @param indent - spaces per level. Default: no line breaks
+ * @throws TypeError for a value that contains itself
  */
 export function writeJson(value: unknown, indent?: number): string {
   try {
     return JSON.stringify(value, null, indent);
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
-    // `JSON.stringify` refuses a `bigint`, and is much slower with a replacer.
+    // `JSON.stringify` rejects a `bigint`, and is much slower with a replacer.
     const replace = (_: string, item: unknown): unknown =>
       typeof item === 'bigint' ? rawNumber(item) : item;
     return JSON.stringify(value, replace, indent);

@@ -1,6 +1,6 @@
 /**
- * Client of Keystone's Identity API v3 [Identity API v3: auth/tokens]. The log-ins of users, of
- * services and of stacks use it.
+ * Client of Keystone's Identity API v3 [Identity API v3: auth/tokens], used for log-ins of users,
+ * services and stacks.
  */
 
 import { Type } from 'typebox';
@@ -20,10 +20,10 @@ const tokenSchema = compileSchema(
   }),
 );
 
-/** A user or a project of Keystone. */
+/** A user or a project in Keystone. */
 type IdentityEntity = Type.Static<typeof Entity>;
 
-/** A reference by Keystone's own id, or by a name within a domain. */
+/** A reference by Keystone id, or by a name within a domain. */
 export type EntityReference =
   | { readonly id: string }
   | { readonly name: string; readonly domain: { readonly name: string } };
@@ -32,10 +32,10 @@ export type EntityReference =
 export type KeystoneCredentials =
   | {
       readonly user: EntityReference & { readonly password: string };
-      /** Default: the token is unscoped. */
+      /** Scope of the token. Default: unscoped. */
       readonly scope?: { readonly project: EntityReference } | { readonly trust: string };
     }
-  /** An application credential has a scope of its own. */
+  /** Application credential, which has a scope of its own. */
   | { readonly application: { readonly id: string; readonly secret: string } };
 
 /** A token, as Keystone describes it. */
@@ -43,9 +43,9 @@ export interface IdentityToken {
   readonly user: IdentityEntity;
   /** Project of the token, or `undefined` if it is unscoped. */
   readonly project: IdentityEntity | undefined;
-  /** Names of roles in the project. */
+  /** Names of the roles in the project. */
   readonly roles: readonly string[];
-  /** Milliseconds since 1970. */
+  /** Expiry in milliseconds since 1970. */
   readonly expiresAt: number;
 }
 
@@ -57,18 +57,18 @@ export type KeystoneLogin =
       /** Description of the token and the catalog of services, as JSON. */
       readonly body: string;
     }
-  /** An answer with status 201 lacks the token. */
+  /** The log-in failed, or an answer with status 201 lacks the token. */
   | { readonly isIn: false; readonly result: HttpResult };
 
-/** Catalogs of large clouds have some tens of kilobytes. */
+/** Maximum size of an answer, in bytes. Catalogs of large clouds have some tens of kilobytes. */
 const maxAnswerBytes = 1_048_576;
 
-/** Requests to one Keystone. It stores no credentials and no token. */
+/** Sends requests to one Keystone. It stores no credentials and no token. */
 export class KeystoneClient {
   readonly #url: string;
   readonly #ask: (request: OutgoingRequest) => Promise<HttpResult>;
 
-  /** @param url - ends with `/v3` */
+  /** @param url - URL that ends with `/v3` */
   constructor(url: string, ask: (request: OutgoingRequest) => Promise<HttpResult>) {
     this.#url = url.replace(/\/+$/, '');
     this.#ask = ask;
@@ -86,9 +86,9 @@ export class KeystoneClient {
   }
 
   /**
-   * Asks for the description of a token, which {@link readToken} reads. The status is 404 if the
-   * token is not valid, and 401 if `own` is not.
-   * @param own - token of the user who asks
+   * Requests the description of a token, which {@link readToken} reads. The status is 404 if the
+   * token is invalid, and 401 if `own` is.
+   * @param own - token of the requesting user
    */
   describe(own: string, token: string): Promise<HttpResult> {
     const headers = { 'x-auth-token': own, 'x-subject-token': token };
@@ -96,7 +96,10 @@ export class KeystoneClient {
     return this.#ask({ method: 'GET', url, headers, maxAnswerBytes });
   }
 
-  /** Asks for the groups of a user. @param own - token of the user who asks */
+  /**
+   * Requests the groups of a user.
+   * @param own - token of the requesting user
+   */
   groupsOf(own: string, userId: string): Promise<HttpResult> {
     const url = `${this.#url}/users/${encodeURIComponent(userId)}/groups`;
     return this.#ask({ method: 'GET', url, headers: { 'x-auth-token': own }, maxAnswerBytes });
@@ -120,7 +123,7 @@ function scopeOf(scope: Extract<KeystoneCredentials, { user: unknown }>['scope']
   return 'trust' in scope ? { 'OS-TRUST:trust': { id: scope.trust } } : { project: scope.project };
 }
 
-/** Reads the description of a token; `undefined` if the value is none. */
+/** Reads the description of a token. Returns `undefined` if the value is not one. */
 export function readToken(body: unknown): IdentityToken | undefined {
   if (!tokenSchema.Check(body)) return undefined;
   const { user, project, roles = [], expires_at: expires } = body.token;
@@ -134,7 +137,7 @@ export function readToken(body: unknown): IdentityToken | undefined {
   };
 }
 
-/** An entity without what Keystone says of it besides. */
+/** Returns an entity without Keystone's additional fields. */
 function entityOf({ id, name, domain }: IdentityEntity): IdentityEntity {
   return { id, name, domain: { id: domain.id, name: domain.name } };
 }

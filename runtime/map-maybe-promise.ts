@@ -1,6 +1,6 @@
 /**
- * Goes on with a value: at once where it is there, without the turns of the event loop that a
- * promise takes. Nearly all requests wait for nothing.
+ * Applies a function to a value or to the result of a promise. For a value it runs at once, without
+ * the event loop turns of a promise, because nearly all requests wait for nothing.
  */
 export function mapMaybePromise<Value, Result>(
   value: Value | Promise<Value>,

@@ -1,25 +1,25 @@
-/** Several values for each key. A single value, the usual case, takes no set of its own. */
+/** A map with several values per key. A single value, the usual case, is stored without a set. */
 export class MultiMap<Key, Value extends object> {
   readonly #values = new Map<Key, Value | ValueSet<Value>>();
 
-  /** Whether there is any value for a key. */
+  /** Whether there is a value for a key. */
   has(key: Key): boolean {
     return this.#values.has(key);
   }
 
-  /** The values of a key. */
+  /** Returns the values of a key. */
   get(key: Key): Iterable<Value> {
     const held = this.#values.get(key);
     if (held === undefined) return [];
     return held instanceof ValueSet ? held.values : [held];
   }
 
-  /** All values, grouped by key. */
+  /** Returns all values, grouped by key. */
   *all(): Iterable<Value> {
     for (const key of this.#values.keys()) yield* this.get(key);
   }
 
-  /** Returns whether this is the first value of the key. */
+  /** Adds a value. Returns whether it is the first value of the key. */
   add(key: Key, value: Value): boolean {
     const held = this.#values.get(key);
     if (held instanceof ValueSet) held.values.add(value);
@@ -28,7 +28,7 @@ export class MultiMap<Key, Value extends object> {
     return held === undefined;
   }
 
-  /** Returns whether this was the last value of the key. */
+  /** Removes a value. Returns whether it was the last value of the key. */
   delete(key: Key, value: Value): boolean {
     const held = this.#values.get(key);
     if (held instanceof ValueSet) {

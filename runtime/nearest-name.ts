@@ -1,8 +1,12 @@
-/** The name that differs least from `name`, if the difference looks like a slip of the hand. */
+/**
+ * Returns the known name that is most similar to `name`, if the difference looks like a typing
+ * error.
+ */
 export function nearestName(name: string, known: readonly string[]): string | undefined {
   let best: { readonly candidate: string; readonly distance: number } | undefined;
   for (const candidate of known) {
-    // The distance is at least this; a name that somebody sends may be as long as a body.
+    // The distance is at least the difference in length. This check matters because a caller may
+    // send a name as long as a request body.
     if (Math.abs(name.length - candidate.length) > slips(name)) continue;
     const distance = editDistance(name, candidate);
     if (best === undefined || distance < best.distance) best = { candidate, distance };
@@ -11,12 +15,17 @@ export function nearestName(name: string, known: readonly string[]): string | un
   return best.candidate;
 }
 
-/** How many slips are likely in a name: one of three letters, two of four and more. */
+/**
+ * Returns the number of likely typing errors in a name: one in three letters, two in four or more.
+ */
 function slips({ length }: string): number {
   return Math.max(Math.min(2, Math.floor(length / 2)), length / 3);
 }
 
-/** Insertions, deletions, substitutions and swapped neighbours, a row at a time. */
+/**
+ * Returns the number of insertions, deletions, substitutions and swapped neighbours between two
+ * texts.
+ */
 function editDistance(a: string, b: string): number {
   let beforePrevious: number[] = [];
   let previous = Array.from({ length: b.length + 1 }, (_, index) => index);

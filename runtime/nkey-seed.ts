@@ -1,4 +1,4 @@
-/** The seed in the text of an nkey's file: the first line that is no comment. */
+/** Returns the seed in the text of an nkey file: the first line that is not a comment. */
 export function nkeySeedOf(text: string): string {
   const lines = text.split('\n').map((line) => line.trim());
   return lines.find((line) => line !== '' && !line.startsWith('#')) ?? '';

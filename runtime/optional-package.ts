@@ -1,18 +1,18 @@
-/** Packages that only some programs need: loaded when used, and npm may leave them out. */
+/** Loads packages that only some programs need and that npm may omit. */
 
 import { type ErrorEntry, SaltbridgeError } from './errors.ts';
 
-/** The catalogue of this room's error codes. */
+/** Meaning and remedy of this room's error codes. */
 export const runtimeErrors = {
   ERR_PACKAGE_MISSING: {
-    meaning: 'An optional package that this needs is not installed.',
-    action: 'Install the package that the message names; npm leaves it out with --omit=optional.',
+    meaning: 'A feature needs an optional package that is not installed.',
+    action: 'Install the package that the message names. npm omits it with --omit=optional.',
   },
 } satisfies Readonly<Record<string, ErrorEntry>>;
 
 /**
  * Loads an optional package.
- * @param need - what needs it, for the message
+ * @param need - feature that needs it, for the message
  * @throws SaltbridgeError ERR_PACKAGE_MISSING
  */
 export async function loadOptionalPackage<T>(
@@ -27,7 +27,7 @@ export async function loadOptionalPackage<T>(
   }
 }
 
-/** As {@link loadOptionalPackage}, for a package that is loaded by `require`. */
+/** Loads an optional package with `require`, like {@link loadOptionalPackage}. */
 export function requireOptionalPackage<T>(name: string, need: string, load: () => T): T {
   try {
     return load();
@@ -36,7 +36,7 @@ export function requireOptionalPackage<T>(name: string, need: string, load: () =
   }
 }
 
-/** Any other error stays what it is. */
+/** Returns ERR_PACKAGE_MISSING if the package is missing, otherwise the error itself. */
 function toMissingPackage(name: string, need: string, cause: unknown): unknown {
   if (!(cause instanceof Error) || !('code' in cause)) return cause;
   const isMissing = cause.code === 'ERR_MODULE_NOT_FOUND' || cause.code === 'MODULE_NOT_FOUND';

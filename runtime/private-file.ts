@@ -5,8 +5,8 @@ import path from 'node:path';
 import { isMissing, withFileInErrors } from './system.ts';
 
 /**
- * Writes a file that appears whole or not at all, with the given mode from its first moment: a new
- * file beside it, synchronised, then renamed into place [THREATS G-10].
+ * Writes a file atomically, with the given mode from the start: a new file beside it is
+ * synchronised and renamed into place [THREATS G-10].
  */
 export async function writeFileAtomically(
   file: string,
@@ -29,10 +29,10 @@ async function writeWhole(file: string, content: string | Uint8Array, mode: numb
     await rename(temporary, file);
   } catch (error) {
     await handle.close().catch(() => {
-      // Already closed: the failure to report is the one that brought us here.
+      // The file was already closed; the original error is thrown below.
     });
     await unlink(temporary).catch(() => {
-      // Nothing was left behind.
+      // There is no temporary file to remove.
     });
     throw error;
   }
@@ -47,7 +47,7 @@ async function syncDirectory(directory: string): Promise<void> {
   }
 }
 
-/** The file's text, or `undefined` if there is none. */
+/** Returns the text of a file, or `undefined` if it does not exist. */
 export async function readTextIfPresent(file: string): Promise<string | undefined> {
   try {
     return await readFile(file, 'utf8');

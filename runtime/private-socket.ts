@@ -3,10 +3,10 @@ import type { Server } from 'node:net';
 import path from 'node:path';
 
 /**
- * Binds a Unix socket that only this user may open, in place of one that is there. It is bound in a new
- * folder that only this user may enter, and moved into place with its rights set: nobody else can
- * connect at any moment. (A umask would do, but it is the whole process's, and worker threads may
- * not set it.)
+ * Binds a Unix socket that only this user may open, and replaces an existing one. It is bound in a
+ * new directory that only this user may enter, and moved into place after its mode is set. So no
+ * other user can connect at any moment. A umask applies to the whole process and cannot be set in
+ * worker threads, so it is not used.
  */
 export async function listenPrivately(server: Server, socketPath: string): Promise<void> {
   const directory = await mkdtemp(`${path.dirname(socketPath)}/.`);

@@ -1,13 +1,16 @@
 import { delay } from './time-limit.ts';
 
-/** How much may pass in a time: `perSecond` on average, `burst` at once. */
+/** Rate limit: `perSecond` on average, `burst` at once. */
 export interface Rate {
-  /** 0: without limit. */
+  /** Average number per second. 0 means unlimited. */
   readonly perSecond: number;
   readonly burst: number;
 }
 
-/** Less than 1, because a token that was filled in thirds is not exactly 1. */
+/**
+ * Threshold for one token. It is less than 1, because a token that was filled in thirds is not
+ * exactly 1.
+ */
 const oneToken = 1 - 1e-9;
 
 interface Bucket {
@@ -16,8 +19,8 @@ interface Bucket {
 }
 
 /**
- * A token bucket for each owner (a minion, an address). Owners whose bucket is full again are
- * forgotten, so memory follows those that are busy now; at most `maxOwners` are told apart.
+ * A token bucket for each owner (a minion, an address). Owners with a full bucket are forgotten, so
+ * memory follows the currently active owners. At most `maxOwners` are tracked.
  */
 export class TokenBuckets {
   #rate: Rate;
@@ -25,26 +28,26 @@ export class TokenBuckets {
   readonly #now: () => number;
   readonly #buckets = new Map<string, Bucket>();
 
-  /** @param now milliseconds of a monotonic clock */
+  /** @param now returns the milliseconds of a monotonic clock */
   constructor(rate: Rate, now: () => number = () => performance.now(), maxOwners = 100_000) {
     this.#rate = rate;
     this.#now = now;
     this.#maxOwners = maxOwners;
   }
 
-  /** Goes by another rate from now on; what each owner has left stays, up to the new burst. */
+  /** Changes the rate. The remaining tokens of each owner stay, up to the new burst. */
   setRate(rate: Rate): void {
     this.#rate = rate;
   }
 
-  /** Whether {@link tryTake} would take a token. */
+  /** Whether {@link tryTake} would succeed. */
   has(owner: string, now: number = this.#now()): boolean {
     if (this.#rate.perSecond === 0) return true;
     const bucket = this.#buckets.get(owner);
     return bucket === undefined || this.#filled(bucket, now) >= oneToken;
   }
 
-  /** Takes one token if there is one. */
+  /** Takes one token. Returns `false` if there is none. */
   tryTake(owner: string, now: number = this.#now()): boolean {
     if (this.#rate.perSecond === 0) return true;
     const bucket = this.#bucket(owner, now);
@@ -53,7 +56,10 @@ export class TokenBuckets {
     return true;
   }
 
-  /** Takes tokens, going into debt if there are too few. @returns milliseconds to wait first */
+  /**
+   * Takes tokens, into debt if there are too few.
+   * @returns milliseconds to wait
+   */
   take(owner: string, count = 1): number {
     if (this.#rate.perSecond === 0) return 0;
     const bucket = this.#bucket(owner, this.#now());
@@ -74,13 +80,16 @@ export class TokenBuckets {
     return known;
   }
 
-  /** A clock that is set back adds nothing. */
+  /** Returns the current number of tokens. A clock that is set back adds none. */
   #filled({ tokens, filledAt }: Bucket, now: number): number {
     const earned = (Math.max(0, now - filledAt) / 1000) * this.#rate.perSecond;
     return Math.min(this.#rate.burst, tokens + earned);
   }
 
-  /** The oldest go first: with their bucket full they lose nothing, and a flood of owners only shares. */
+  /**
+   * Forgets the oldest owner at the limit. If its bucket is full, it loses nothing; under a flood
+   * of owners, the limit is only approximate.
+   */
   #forgetIdle(): void {
     if (this.#buckets.size < this.#maxOwners) return;
     const [oldest] = this.#buckets.keys();
@@ -89,9 +98,9 @@ export class TokenBuckets {
 }
 
 /**
- * Delays what is over a rate, so many at a time for each owner: who opens connection after
- * connection would otherwise leave ever more behind that waits for its turn, in memory and for ever
- * longer.
+ * Delays requests that exceed a rate, with a maximum number of waiting requests per owner. Without
+ * the maximum, an owner that opens connection after connection would accumulate waiting requests
+ * without limit.
  */
 export class Throttle {
   readonly #buckets: TokenBuckets;
@@ -104,16 +113,17 @@ export class Throttle {
     this.#maxWaiting = maxWaiting;
   }
 
-  /** How many wait, of all owners. */
+  /** Number of waiting requests of all owners. */
   get waiting(): number {
     return this.#total;
   }
 
   /**
-   * Resolves when it is its turn; without a promise if that is now.
-   * @param count tokens that it costs
-   * @param onDelay called when it has to wait
-   * @returns false, at once and without a cost, where as many of the owner's wait as may
+   * Resolves when the request may proceed. Returns `true` without a promise if it may proceed now.
+   * @param count number of tokens that it costs
+   * @param onDelay called if it has to wait
+   * @returns `false`, at once and at no cost, if the owner already has the maximum number of
+   * waiting requests
    */
   pass(owner: string, count = 1, onDelay: () => void = () => {}): boolean | Promise<true> {
     const waiting = this.#waiting.get(owner) ?? 0;

@@ -1,13 +1,13 @@
 import { createBoundedMap } from './bounded-map.ts';
 
-/** Answers from elsewhere, each of which holds for a while; bounded. */
+/** Options of {@link RecentAnswers}. */
 
 export interface RecentAnswersOptions {
-  /** How long an answer holds from when it was asked for, milliseconds. */
+  /** Time for which an answer is valid, counted from its request, in milliseconds. */
   readonly maxAgeMs: number;
-  /** Answers that are remembered; the oldest goes first. */
+  /** Maximum number of cached answers. The oldest is evicted first. */
   readonly maxAnswers: number;
-  /** Milliseconds of a clock that only goes forward. */
+  /** Returns the milliseconds of a monotonic clock. */
   readonly monotonic: () => number;
 }
 
@@ -16,7 +16,7 @@ interface Held<T> {
   readonly answer: Promise<T>;
 }
 
-/** The latest answers by key. Of each key one question is asked at a time. */
+/** A bounded cache of answers by key. At most one request per key is in progress. */
 export class RecentAnswers<T> {
   readonly #options: RecentAnswersOptions;
   readonly #held;
@@ -26,12 +26,12 @@ export class RecentAnswers<T> {
     this.#held = createBoundedMap<string, Held<T>>(options.maxAnswers);
   }
 
-  /** What was just found out. */
+  /** Stores an answer that is already known. */
   note(key: string, answer: T): void {
     this.#remember(key, Promise.resolve(answer));
   }
 
-  /** The answer, asked for anew where it is too old. A failure is not kept. */
+  /** Returns the answer, and requests it again if it is too old. Failures are not cached. */
   async of(key: string, ask: () => Promise<T>): Promise<T> {
     const { maxAgeMs, monotonic } = this.#options;
     const known = this.#held.get(key);
@@ -46,7 +46,7 @@ export class RecentAnswers<T> {
     }
   }
 
-  /** Forgets all. */
+  /** Removes all answers. */
   clear(): void {
     this.#held.clear();
   }

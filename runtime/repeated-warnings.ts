@@ -1,20 +1,20 @@
-/** Milliseconds between two lines of one kind. */
+/** Minimum interval between two log lines of one kind, in milliseconds. */
 const intervalMs = 60_000;
 
-/** What of a logger is used. */
+/** Part of a logger that is used. */
 interface WarningLog {
   warn(about: object, message: string): void;
 }
 
 interface Told {
   readonly at: number;
-  /** Of this kind since then. */
+  /** Number of suppressed warnings of this kind since then. */
   untold: number;
 }
 
 /**
- * Warnings of what others may cause as often as they like: of each kind there is a line a minute,
- * which says how many there were since the last one.
+ * Limits warnings that peers can cause as often as they like. Each kind is logged once a minute,
+ * with the number of warnings since the last line.
  */
 export class RepeatedWarnings {
   readonly #log: WarningLog;
@@ -26,7 +26,10 @@ export class RepeatedWarnings {
     this.#now = now;
   }
 
-  /** @param kind - one of a few: each is remembered */
+  /**
+   * Logs a warning.
+   * @param kind - one of a few kinds, because each is stored
+   */
   warn(kind: string, about: object, message: string): void {
     const now = this.#now();
     const told = this.#kinds.get(kind);

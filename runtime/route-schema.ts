@@ -1,30 +1,33 @@
-/** Schemas of HTTP routes, from which @fastify/swagger makes /openapi.json. */
+/** Creates schemas of HTTP routes, from which @fastify/swagger generates /openapi.json. */
 
 import type {} from '@fastify/swagger';
 import type { FastifySchema } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 
-/** Credentials that a route needs: none; a session; some in the body; a token or a session. */
+/**
+ * Credentials that a route requires: none; a session; credentials in the body; a token or a
+ * session.
+ */
 type RouteAccess = 'anybody' | 'session' | 'credentials' | 'token';
 
 /** One method of one path. */
 export interface RouteOperation {
   readonly summary: string;
   readonly access: RouteAccess;
-  /** Optional parameters of the query, by name. Default: none. */
+  /** Optional query parameters, by name. Default: none. */
   readonly query?: Readonly<Record<string, TSchema>>;
-  /** The body. Default: ignored. */
+  /** Schema of the body. Default: the body is ignored. */
   readonly body?: TSchema;
-  /** Media types of the body, the usual one first. Default: JSON. */
+  /** Media types of the body, the most common one first. Default: JSON. */
   readonly bodyTypes?: readonly string[];
-  /** The answer. Default: any value. */
+  /** Schema of the answer. Default: any value. */
   readonly answer?: TSchema;
   /** Media types of the answer. Default: JSON. */
   readonly answerTypes?: readonly string[];
-  /** Status of the answer. Default 200. */
+  /** Status of the answer. Default: 200. */
   readonly status?: number;
-  /** Bodies of refusals, by media type. */
+  /** Schemas of error bodies, by media type. */
   readonly refusal: Readonly<Record<string, TSchema>>;
 }
 

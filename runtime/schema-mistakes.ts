@@ -1,30 +1,35 @@
-/** Every mistake in a value that a schema refuses, each once, at its own place and in plain words. */
+/**
+ * Describes every mistake in a value that a schema rejects, each once, at its own place and in
+ * plain words.
+ */
 
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { Value } from 'typebox/value';
 import { nearestName } from './nearest-name.ts';
 
-/** Names of members and places in lists, from the top of a value; empty: the value itself. */
+/**
+ * Path from the top of a value: names of members and indices of lists. Empty for the value itself.
+ */
 export type ValuePath = readonly (string | number)[];
 
-/** Something that a schema refuses. */
+/** A mistake that a schema rejects. */
 export interface SchemaMistake {
   readonly path: ValuePath;
-  /** What was found, and what is expected. Of values, numbers alone are in it. */
+  /** Found value and expected value. Only numbers are quoted from the value. */
   readonly problem: string;
-  /** The last name of the path is one that nobody has. */
+  /** Whether the last name of the path is unknown. */
   readonly isUnknown: boolean;
-  /** The name that an unknown one probably stands for. */
+  /** Known name that an unknown one was probably meant to be. */
   readonly meant?: string | undefined;
 }
 
-/** @returns nothing for a value that fits the schema */
+/** Returns the mistakes in a value. Empty if the value matches the schema. */
 export function schemaMistakes(schema: TSchema, value: unknown): readonly SchemaMistake[] {
   return mistakesAt(schema, value, []);
 }
 
-/** What kind of value something is, in words. */
+/** Returns the type of a value in words. */
 export function nameOfType(value: unknown): string {
   if (value === null || value === undefined) return 'nothing';
   if (Array.isArray(value)) return 'a list';
@@ -35,7 +40,7 @@ export function nameOfType(value: unknown): string {
   return typeof value === 'object' ? 'a map' : `a value of type ${typeof value}`;
 }
 
-/** A name that nobody has: the one that was probably meant, or those that there are. */
+/** Returns a hint for an unknown name: the most similar known name, or all known names. */
 export function unknownName(name: string, known: readonly string[]): string {
   const meant = nearestName(name, known);
   if (meant !== undefined) return `did you mean ${meant}?`;
@@ -52,7 +57,7 @@ function mistake(path: ValuePath, problem: string): SchemaMistake {
   return { path, problem, isUnknown: false };
 }
 
-/** Those of members and items; none where the value itself is what is refused. */
+/** Returns the mistakes of members and items. Empty if the value as a whole is rejected. */
 function mistakesWithin(
   schema: TSchema,
   value: unknown,
@@ -112,7 +117,7 @@ function mistakesOfMembers(
   return [...found, mistake(path, `${missing.join(' and ')} must be set`)];
 }
 
-/** Whether a value is of the kind of a schema, so that what the schema says of it is to the point. */
+/** Whether a value has the same type as a schema, so that the schema's mistakes are relevant. */
 function isAlike(schema: TSchema, value: unknown): boolean {
   if (Array.isArray(value)) return Type.IsArray(schema);
   if (isMap(value)) return Type.IsObject(schema) || Type.IsRecord(schema);
@@ -124,7 +129,7 @@ function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Why a value is refused as a whole. */
+/** Returns the reason why a value is rejected as a whole. */
 function refusal(schema: TSchema, value: unknown): string {
   const expected = `expected ${describeSchema(schema)}`;
   const bound = typeof value === 'number' ? brokenBound(schema, value) : undefined;
@@ -135,7 +140,7 @@ function refusal(schema: TSchema, value: unknown): string {
   return `found ${nameOfType(value)}, ${expected}${proposal}`;
 }
 
-/** Where a number belongs, it is no secret. */
+/** Returns the violated bound of a number. Numbers may be quoted, because they are not secret. */
 function brokenBound(schema: TSchema, value: number): string | undefined {
   if (!Type.IsInteger(schema) && !Type.IsNumber(schema)) return undefined;
   const { minimum, maximum, exclusiveMinimum } = boundsOf(schema);
@@ -145,13 +150,13 @@ function brokenBound(schema: TSchema, value: number): string | undefined {
   return Type.IsInteger(schema) && !Number.isInteger(value) ? 'not a whole number' : undefined;
 }
 
-/** The words that a schema lists. */
+/** Returns the words that a schema lists. */
 function wordsOf(schema: TSchema): readonly string[] {
   if (Type.IsLiteral(schema)) return [String(schema.const)];
   return Type.IsUnion(schema) ? schema.anyOf.flatMap(wordsOf) : [];
 }
 
-/** What a schema wants, in words; its own `description` where it has one. */
+/** Describes the values that a schema accepts, by its own `description` if it has one. */
 function describeSchema(schema: TSchema): string {
   if ('description' in schema && typeof schema.description === 'string') return schema.description;
   const words = wordsOf(schema);
@@ -172,7 +177,7 @@ function describeSchema(schema: TSchema): string {
   return Type.IsNull(schema) ? 'nothing' : 'another value';
 }
 
-/** The numbers that a schema has beside its type. */
+/** Returns the numeric keywords of a schema. */
 function boundsOf(schema: TSchema): Readonly<Partial<Record<string, number>>> {
   const entries = Object.entries(schema).filter(([, bound]) => typeof bound === 'number');
   return Object.fromEntries(entries);

@@ -1,4 +1,4 @@
-/** Lets so many through at a time; the others wait in the order in which they came. */
+/** Limits the number of concurrent tasks. Others wait in the order of their calls. */
 export class Semaphore {
   readonly #waiting: (() => void)[] = [];
   readonly #permits: number;
@@ -9,12 +9,12 @@ export class Semaphore {
     this.#free = permits;
   }
 
-  /** Whether nobody is through or waits. */
+  /** Whether no task runs or waits. */
   get isIdle(): boolean {
     return this.#free === this.#permits;
   }
 
-  /** Runs `work` once there is room. */
+  /** Runs `work` when a permit is free. */
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#free > 0) this.#free -= 1;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
@@ -28,7 +28,7 @@ export class Semaphore {
   }
 }
 
-/** Lets so many through at a time for each key; a slow one delays only those of its key. */
+/** Limits the number of concurrent tasks for each key. A slow task delays only tasks of its key. */
 export class KeyedSemaphore {
   readonly #permits: number;
   readonly #semaphores = new Map<string, Semaphore>();
@@ -37,7 +37,7 @@ export class KeyedSemaphore {
     this.#permits = permits;
   }
 
-  /** Runs `work` once there is room for this key. */
+  /** Runs `work` when a permit is free for this key. */
   async run<T>(key: string, work: () => Promise<T>): Promise<T> {
     const semaphore = this.#semaphores.get(key) ?? new Semaphore(this.#permits);
     this.#semaphores.set(key, semaphore);
@@ -49,11 +49,14 @@ export class KeyedSemaphore {
   }
 }
 
-/** Runs work for the same key one after the other, in the order of the calls; other keys go on meanwhile. */
+/**
+ * Runs tasks with the same key one after the other, in the order of the calls. Tasks with different
+ * keys run concurrently.
+ */
 export class KeyedMutex {
   readonly #last = new Map<string, Promise<unknown>>();
 
-  /** Runs `work` once all earlier work for this key has settled. */
+  /** Runs `work` after all earlier tasks with this key have settled. */
   async run<T>(key: string, work: () => Promise<T>): Promise<T> {
     const before = this.#last.get(key) ?? Promise.resolve();
     const current = before.then(work, work);

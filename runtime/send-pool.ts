@@ -1,26 +1,32 @@
 import type { Writable } from 'node:stream';
 
-/** Bounds of a {@link SendPool}, bytes. */
+/** Limits of a {@link SendPool}. */
 export interface SendLimits {
-  /** The largest message. For one reader, one of these and {@link extraBytes} may wait. */
+  /**
+   * Maximum size of a message, in bytes. One such message plus {@link extraBytes} may wait for a
+   * reader.
+   */
   readonly messageBytes: number;
-  /** What all readers hold; what several of them wait for counts once. */
+  /**
+   * Maximum number of bytes waiting for all readers. A buffer that waits for several readers counts
+   * once.
+   */
   readonly totalBytes: number;
-  /** What may wait for one reader beside its largest message. Default 1 MiB. */
+  /** Maximum number of bytes waiting for one reader besides its largest message. Default: 1 MiB. */
   readonly extraBytes?: number;
 }
 
-/** What is handed to the system, and to TLS, which copies it, at a time. */
+/** Maximum number of bytes passed to the system in one write. TLS copies them. */
 const sliceBytes = 65_536;
 
-/** Milliseconds that a reader has for what is left when its stream is over. */
+/** Time in milliseconds that a reader has to read the rest after its stream has ended. */
 const lingerMs = 30_000;
 
-/** Bounds what waits for slow readers, for each and for all of them. */
+/** Limits the output that waits for slow readers, for each reader and for all together. */
 export class SendPool {
   readonly #limits: Required<SendLimits>;
   readonly #queues = new Set<SendQueue>();
-  /** How many queues have a chunk. */
+  /** Number of queues that hold each chunk. */
   readonly #holders = new Map<Uint8Array, number>();
   #heldBytes = 0;
 
@@ -28,14 +34,14 @@ export class SendPool {
     this.#limits = { extraBytes: 1_048_576, ...limits };
   }
 
-  /** Bytes of all chunks that wait, each counted once. */
+  /** Total size of the waiting chunks in bytes, each counted once. */
   get heldBytes(): number {
     return this.#heldBytes;
   }
 
   /**
-   * Writes to a reader from here on; nobody else may.
-   * @param farewell gives what a reader is told that is ended because it is too slow
+   * Creates the queue of a reader. Nothing else may write to `out` from then on.
+   * @param farewell returns a final message for a reader that is ended because it is too slow
    */
   open(out: Writable, farewell: () => readonly Uint8Array[] = () => []): SendQueue {
     const queue = new SendQueue(out, farewell, {
@@ -62,19 +68,19 @@ export class SendPool {
     else if (this.#holders.delete(chunk)) this.#heldBytes -= chunk.byteLength;
   }
 
-  /** Ends readers, those first for whom most waits. */
+  /** Ends readers, starting with those that have the most waiting output. */
   #relieve(): void {
     const isOver = (): boolean => this.#heldBytes > this.#limits.totalBytes;
     const slowest = [...this.#queues].sort((a, b) => b.waitingBytes - a.waitingBytes);
     for (const queue of slowest) {
       if (isOver()) queue.cut();
-      // It holds a message that it has the beginning of.
+      // The queue still holds a partially written message.
       if (isOver()) queue.destroy();
     }
   }
 }
 
-/** What a queue needs of its pool. */
+/** Functions of the pool that a queue uses. */
 interface SendPoolHandle {
   readonly limits: Required<SendLimits>;
   readonly retain: (chunk: Uint8Array) => void;
@@ -82,13 +88,13 @@ interface SendPoolHandle {
   readonly closed: () => void;
 }
 
-/** What waits for one reader. Messages are written whole, one after the other. */
+/** Outgoing messages of one connection. Messages are written in order and never split. */
 export class SendQueue {
   readonly #out: Writable;
   readonly #farewell: () => readonly Uint8Array[];
   readonly #pool: SendPoolHandle;
   #chunks: Uint8Array[] = [];
-  /** Index of the chunk that is being written, and how much of it is. */
+  /** Index of the chunk that is being written, and the number of its written bytes. */
   #at = 0;
   #written = 0;
   #waitingBytes = 0;
@@ -105,14 +111,15 @@ export class SendQueue {
     if (out.destroyed) this.#state = 'closed';
   }
 
-  /** Bytes that were not handed to the system yet. */
+  /** Number of bytes that have not been passed to the system yet. */
   get waitingBytes(): number {
     return this.#waitingBytes;
   }
 
   /**
-   * Takes messages to be written, whole ones; one buffer for many readers is kept once.
-   * @returns false when nothing more is taken: the reader was too slow, or has gone
+   * Queues complete messages. A buffer for many readers is stored once.
+   * @returns `false` if the queue accepts no more messages, because the reader was too slow or has
+   * disconnected
    */
   push(chunk: Uint8Array): boolean {
     if (this.#state !== 'open') return false;
@@ -125,18 +132,21 @@ export class SendQueue {
     return this.#isOpen();
   }
 
-  /** Resolves when all that waits has been written, or never will be. */
+  /** Resolves when all waiting messages have been written, or never will be. */
   async flushed(): Promise<void> {
     if (this.#waitingBytes === 0) return;
     await new Promise<void>((resolve) => this.#waiters.push(resolve));
   }
 
-  /** Takes nothing more, and ends the stream when what waits has been written. */
+  /** Accepts no more messages, and ends the stream after the waiting ones. */
   end(): void {
     this.#end([]);
   }
 
-  /** Drops what waits but for a message that has begun, says farewell, and ends the stream. */
+  /**
+   * Discards waiting messages except one that has been started, sends the farewell, and ends the
+   * stream.
+   */
   cut(): void {
     if (this.#state === 'closed') return;
     const isBegun = this.#isWriting || this.#written > 0;
@@ -159,12 +169,15 @@ export class SendQueue {
     this.#write();
   }
 
-  /** Others may have made the pool end this one. */
+  /** Whether the queue is open. Other queues may have caused the pool to end this one. */
   #isOpen(): boolean {
     return this.#state === 'open';
   }
 
-  /** A message that is larger than others were thought to be is taken while little waits. */
+  /**
+   * Whether the queue is full. A message larger than `messageBytes` is accepted if little is
+   * waiting.
+   */
   #isFull(bytes: number): boolean {
     const { messageBytes, extraBytes } = this.#pool.limits;
     const isBeyond = this.#waitingBytes + bytes > messageBytes + extraBytes;

@@ -1,33 +1,42 @@
-/** Long work in steps, so that it never holds the event loop. */
+/** Runs long work in steps, so that it never blocks the event loop. */
 
 import { type Channel, channel } from 'node:diagnostics_channel';
 
-/** Amount of work of one synchronous step. What the engine reads or searches by itself has no values. */
+/**
+ * Amount of work of one synchronous step. Work that the engine performs by itself, such as reading
+ * or searching, counts no values.
+ */
 export interface ReadingStep {
   readonly characters: number;
   readonly values: number;
 }
 
-/** Bounds of one step. */
+/** Limits of one step. */
 export const maxReadingStep: ReadingStep = { characters: 140_000, values: 1000 };
 
 /** Publishes the {@link ReadingStep} of every step that a scheduler ran. */
 export const readingSteps: Channel = channel('saltbridge.reading.step');
 
 interface ScheduledWork {
-  /** Runs one step. @returns whether the work is complete */
+  /**
+   * Runs one step.
+   * @returns whether the work is complete
+   */
   readonly advance: () => boolean;
 }
 
 /**
- * Runs long work in steps: one in each turn of the event loop, and each work in its turn. New work
- * runs its first two steps at once, which completes most work.
+ * Runs long work in steps: one step in each turn of the event loop, alternating between tasks. New
+ * work runs its first two steps at once, which completes most work.
  */
 export class StepScheduler {
   readonly #waiting: ScheduledWork[] = [];
   #isScheduled = false;
 
-  /** @returns the result of the work; rejects with what it throws */
+  /**
+   * Runs work to its end.
+   * @returns the result of the work; rejects with its error
+   */
   run<T>(steps: Generator<ReadingStep, T, void>): Promise<T> {
     return new Promise((resolve, reject) => {
       const advance = (): boolean => {

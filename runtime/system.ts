@@ -6,9 +6,9 @@ import path from 'node:path';
 import { getSystemErrorMap } from 'node:util';
 
 /**
- * What the operating system says in an error, for people: the file, if the error names one, and the
- * reason: `/var/lib/x: read-only file system (EROFS)`.
- * @returns `undefined` for an error that is not the operating system's
+ * Returns the operating system's description of an error, with the file if the error names one:
+ * `/var/lib/x: read-only file system (EROFS)`.
+ * @returns `undefined` for an error that does not come from the operating system
  */
 export function describeSystemError(error: unknown): string | undefined {
   if (!(error instanceof Error) || !('errno' in error) || typeof error.errno !== 'number') {
@@ -21,8 +21,8 @@ export function describeSystemError(error: unknown): string | undefined {
 }
 
 /**
- * Does `work` on a file. The system's errors name the file from then on: Node leaves it out where
- * the file is open already.
+ * Performs `work` on a file and adds the file's path to system errors, because Node omits it for
+ * open files.
  */
 export async function withFileInErrors<T>(file: string, work: () => Promise<T>): Promise<T> {
   try {
@@ -36,10 +36,10 @@ export async function withFileInErrors<T>(file: string, work: () => Promise<T>):
 }
 
 /**
- * Makes a directory and those above it that are missing. Node's own `recursive` never ends where a
- * file system refuses a name with ENOENT, as /proc does, and reports ENOENT for a read-only one.
- * @returns the directories that were made, the highest first
- * @throws the system's error for the first directory that cannot be made
+ * Creates a directory and its missing parents. Node's own `recursive` never ends if a file system
+ * rejects a name with ENOENT, as /proc does, and it reports ENOENT for a read-only file system.
+ * @returns the created directories, the highest first
+ * @throws the system's error for the first directory that cannot be created
  */
 export async function makeDirectory(directory: string, mode: number): Promise<readonly string[]> {
   const made: string[] = [];
@@ -55,7 +55,7 @@ export async function makeDirectory(directory: string, mode: number): Promise<re
   return made;
 }
 
-/** {@link makeDirectory} for callers that cannot wait: it blocks while the disk does. */
+/** Creates directories like {@link makeDirectory}, but blocks, for callers that cannot wait. */
 export function makeDirectorySync(directory: string, mode: number): readonly string[] {
   const made: string[] = [];
   for (const each of directoriesOnTheWay(directory)) {
@@ -70,32 +70,38 @@ export function makeDirectorySync(directory: string, mode: number): readonly str
   return made;
 }
 
-/** The directory and those above it, from the root on. */
+/** Returns the directory and its parents, starting from the root. */
 function directoriesOnTheWay(directory: string): string[] {
   const absolute = path.resolve(directory);
   const parent = path.dirname(absolute);
   return parent === absolute ? [absolute] : [...directoriesOnTheWay(parent), absolute];
 }
 
-/** What the system calls an error (`ENOENT`, …), or one of ours (`ERR_…`); `undefined`: nothing. */
+/**
+ * Returns the code of a system error (`ENOENT`, …) or of ours (`ERR_…`), or `undefined` if there is
+ * none.
+ */
 export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error ? String(error.code) : undefined;
 }
 
-/** Whether the disk, or the account's share of it, is full. */
+/** Whether the error means that the disk or a quota is full. */
 export function isDiskFull(error: unknown): boolean {
   const code = codeOf(error);
   return code === 'ENOSPC' || code === 'EDQUOT';
 }
 
-/** Whether there is no such file or directory. */
+/** Whether the error means that a file or directory does not exist. */
 export function isMissing(error: unknown): boolean {
   return codeOf(error) === 'ENOENT';
 }
 
 const processUsers = new Map<number, string | null>();
 
-/** The name of the account that the process runs as, looked up once; null: it has none. */
+/**
+ * Returns the name of the account that runs the process, or `null` if it has none. It is looked up
+ * once.
+ */
 export function processUser(): string | null {
   const uid = process.getuid?.() ?? -1;
   const known = processUsers.get(uid);
@@ -115,7 +121,7 @@ function lookUpUser(): string | null {
 
 const sliceBytes = 262_144;
 
-/** The digest of a file, read in slices so that others are answered meanwhile. */
+/** Returns the digest of a file. It reads slices, so that other work can run in between. */
 export async function hashFile(file: string, algorithm: string): Promise<Buffer> {
   const handle = await open(file);
   try {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** What comes; `undefined` where the signal fires first. */
+/** Returns the result of a promise, or `undefined` if the signal is aborted first. */
 export async function inTime<T>(coming: Promise<T>, end: AbortSignal): Promise<T | undefined> {
   let onAbort = (): void => {};
   const ended = new Promise<undefined>((resolve) => {
@@ -17,17 +17,20 @@ export async function inTime<T>(coming: Promise<T>, end: AbortSignal): Promise<T
 }
 
 /**
- * One signal of several. `AbortSignal.any` of Node.js 24 keeps a signal that has a listener as long as
- * its sources live: 1.2 KB for each request that listens to the end of the master.
+ * One signal for several. `AbortSignal.any` of Node.js 24 retains a signal with a listener as long
+ * as its sources live, which costs 1.2 KB for each request that listens to the end of the master.
  */
 export interface LinkedSignal {
-  /** Aborted as soon as one of the others is, with its reason. */
+  /** Aborted as soon as one of the sources is, with its reason. */
   readonly signal: AbortSignal;
-  /** Stops listening to the others, as does the abort of one of them. */
+  /** Removes the listeners from the sources. The abort of a source does so, too. */
   unlink(): void;
 }
 
-/** @param signals - those that may be missing are left out */
+/**
+ * Links signals.
+ * @param signals - sources; `undefined` is ignored
+ */
 export function linkSignals(...signals: readonly (AbortSignal | undefined)[]): LinkedSignal {
   const controller = new AbortController();
   const sources = signals.filter((signal) => signal !== undefined);
@@ -45,18 +48,21 @@ export function linkSignals(...signals: readonly (AbortSignal | undefined)[]): L
   return { signal: controller.signal, unlink };
 }
 
-/** Node fires longer timers at once. */
+/** Longest delay of a timer, in milliseconds. Node fires longer timers at once. */
 export const longestTimerMs = 2_147_483_647;
 
-/** A time that passes. */
+/** A running time limit. */
 export interface TimeLimit {
-  /** Fires when it has. */
+  /** Aborted when the time is over. */
   readonly signal: AbortSignal;
-  /** It is waited for no longer. */
+  /** Stops the timer. */
   clear(): void;
 }
 
-/** Begins now. @param milliseconds longer ones end where timers do, after 24 days */
+/**
+ * Starts a time limit.
+ * @param milliseconds values over 24 days are reduced to the longest delay of a timer
+ */
 export function timeLimit(milliseconds: number): TimeLimit {
   const time = new AbortController();
   const left = Math.min(Math.max(0, milliseconds), longestTimerMs);
@@ -64,7 +70,7 @@ export function timeLimit(milliseconds: number): TimeLimit {
   return { signal: time.signal, clear: () => clearTimeout(timer) };
 }
 
-/** What comes; `undefined` where it takes longer. */
+/** Returns the result of a promise, or `undefined` if it takes longer. */
 export async function inMilliseconds<T>(
   coming: Promise<T>,
   milliseconds: number,
@@ -74,25 +80,25 @@ export async function inMilliseconds<T>(
 }
 
 /**
- * Waits `milliseconds`; without a detour if there is nothing to wait for. A process that has nothing
- * else to do does not live for it.
+ * Waits `milliseconds`, or returns at once if there is nothing to wait for. The timer does not keep
+ * the process alive.
  */
 export async function delay(milliseconds: number): Promise<void> {
   if (milliseconds > 0) await sleep(milliseconds, undefined, { ref: false });
 }
 
-/** Delays between attempts, milliseconds. */
+/** Delays between attempts. */
 export interface RetryDelays {
-  /** After the first failure; doubled with each. */
+  /** Delay after the first failure, in milliseconds. It doubles with each failure. */
   readonly initialDelayMs: number;
-  /** Never longer. */
+  /** Maximum delay, in milliseconds. */
   readonly maxDelayMs: number;
 }
 
 /**
- * The delay after some failures in a row. Half of it is certain, half is chance, so that what failed
- * together does not come back together.
- * @param failures 1 or more
+ * Returns the delay after consecutive failures. Half of it is fixed and half random, so that
+ * clients that failed together do not retry together.
+ * @param failures number of failures, 1 or more
  */
 export function retryDelayMs(
   failures: number,
@@ -103,7 +109,7 @@ export function retryDelayMs(
   return whole / 2 + (whole / 2) * random();
 }
 
-/** Waits so long, or until one of the signals. */
+/** Waits `milliseconds`, or until one of the signals is aborted. */
 export function sleepUntilAborted(
   milliseconds: number,
   ...signals: readonly AbortSignal[]

@@ -1,12 +1,15 @@
-/** UTF-8 decoded in steps. */
+/** Decodes UTF-8 in steps. */
 
 import { isUtf8 } from 'node:buffer';
 import type { ReadingStep } from './step-scheduler.ts';
 
-/** Minimum bytes of a step. One read of a socket returns up to as many. */
+/** Minimum size of a step, in bytes. It equals the maximum size of one socket read. */
 const maxPartBytes = 65_536;
 
-/** Decodes UTF-8 in steps. @returns `undefined` for bytes that are not UTF-8 */
+/**
+ * Decodes UTF-8 in steps.
+ * @returns `undefined` for bytes that are not UTF-8
+ */
 export function* textInSteps(
   chunks: readonly Uint8Array[],
 ): Generator<ReadingStep, string | undefined, void> {

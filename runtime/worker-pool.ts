@@ -2,31 +2,40 @@ import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 
 /**
- * How a pool makes and bounds its threads. A worker script posts `'ready'` once it takes messages,
- * then exactly one message for each message that it receives.
+ * Options of a worker pool. A worker script posts `'ready'` once it accepts messages, then exactly
+ * one message for each message that it receives.
  */
 export interface WorkerPoolOptions {
-  /** The compiled worker script. */
+  /** URL of the worker script. */
   readonly script: URL;
-  /** Most threads; each starts when the others are busy. Default: one less than processors, 1 to 2. */
+  /**
+   * Maximum number of threads. A thread starts when the others are busy. Default: one less than the
+   * number of processors, but 1 or 2.
+   */
   readonly threads?: number;
-  /** Tasks that may wait; one more is refused. Default 4096. */
+  /** Maximum number of waiting tasks. Further tasks are rejected. Default: 4096. */
   readonly maxWaiting?: number;
-  /** Time for one task, milliseconds; its thread is ended after that. Default 30,000. */
+  /** Timeout of a task, in milliseconds, after which its thread is terminated. Default: 30,000. */
   readonly deadlineMs?: number;
-  /** Idle time after which a thread ends, milliseconds. Default: it stays until {@link WorkerPool.close}. */
+  /**
+   * Idle time after which a thread ends, in milliseconds. Default: it stays until {@link
+   * WorkerPool.close}.
+   */
   readonly idleMs?: number;
-  /** Most heap of one thread, MiB; beyond that the thread ends instead of the process. Default 512. */
+  /**
+   * Maximum heap size of a thread, in MiB. Beyond it, the thread ends instead of the process.
+   * Default: 512.
+   */
   readonly memoryMb?: number;
 }
 
-/** Why a pool did not do a task. */
+/** Error of a task that a pool did not complete. */
 export class WorkerPoolError extends Error {
   override readonly name = 'WorkerPoolError';
   /**
    * `busy`: too many tasks wait; `deadline`: the task took too long; `crashed`: its thread ended,
-   * mostly for want of memory; `closed`: the pool was closed; `not-cloneable`: the task cannot be
-   * sent to a thread.
+   * usually because it ran out of memory; `closed`: the pool was closed; `not-cloneable`: the task
+   * cannot be sent to a thread.
    */
   readonly reason: 'busy' | 'deadline' | 'crashed' | 'closed' | 'not-cloneable';
 
@@ -44,14 +53,20 @@ interface WaitingTask<Task, Result> {
 
 interface PoolThread<Task, Result> {
   readonly worker: Worker;
-  /** It takes messages, so its deadline counts: starting a thread is not the task's time. */
+  /**
+   * Whether the thread accepts messages. The deadline counts only then, because starting a thread
+   * is not part of the task.
+   */
   isReady: boolean;
   waiting: WaitingTask<Task, Result> | undefined;
-  /** The deadline of its task, or the end of its idle time. */
+  /** Timer for the deadline of its task, or for the end of its idle time. */
   timer: NodeJS.Timeout | undefined;
 }
 
-/** Threads for work that would hold the main thread; each does one task at a time. */
+/**
+ * A pool of threads for work that would block the main thread. Each thread performs one task at a
+ * time.
+ */
 export class WorkerPool<Task, Result> {
   readonly #members = new Set<PoolThread<Task, Result>>();
   readonly #queue: WaitingTask<Task, Result>[] = [];
@@ -72,11 +87,14 @@ export class WorkerPool<Task, Result> {
     this.#memoryMb = options.memoryMb ?? 512;
   }
 
-  /** Has a thread do a task. @throws WorkerPoolError */
+  /**
+   * Runs a task in a thread.
+   * @throws WorkerPoolError
+   */
   run(task: Task): Promise<Result> {
     if (this.#isClosed) return Promise.reject(closed());
     if (this.#queue.length >= this.#maxWaiting) {
-      const message = `${this.#queue.length} tasks are waiting already`;
+      const message = `${this.#queue.length} tasks, the maximum, are already waiting`;
       return Promise.reject(new WorkerPoolError('busy', message));
     }
     return new Promise((resolve, reject) => {
@@ -85,7 +103,7 @@ export class WorkerPool<Task, Result> {
     });
   }
 
-  /** Rejects what waits, and ends the threads. May be called twice. */
+  /** Rejects waiting tasks and ends the threads. May be called twice. */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const { reject } of this.#queue.splice(0)) reject(closed());
@@ -123,7 +141,9 @@ export class WorkerPool<Task, Result> {
       this.#dispatch();
     });
     worker.on('error', (cause: Error) => {
-      const error = new WorkerPoolError('crashed', 'the thread of the task ended', { cause });
+      const error = new WorkerPoolError('crashed', 'the thread of the task ended unexpectedly', {
+        cause,
+      });
       this.#replace(member, error);
     });
     this.#members.add(member);
@@ -151,7 +171,7 @@ export class WorkerPool<Task, Result> {
 
   #watch(member: PoolThread<Task, Result>): void {
     member.timer = setTimeout(() => {
-      const message = `the task takes more than ${this.#deadlineMs} milliseconds`;
+      const message = `the task took more than ${this.#deadlineMs} milliseconds`;
       this.#replace(member, new WorkerPoolError('deadline', message));
     }, this.#deadlineMs);
   }
@@ -168,7 +188,7 @@ export class WorkerPool<Task, Result> {
   }
 
   #replace(member: PoolThread<Task, Result>, error: WorkerPoolError): void {
-    // Nobody waits for a thread to end.
+    // The pool does not wait for a thread to end.
     this.#end(member, error).catch(() => {});
     this.#dispatch();
   }

@@ -4,16 +4,16 @@ import path from 'node:path';
 import { codeOf, hashFile, isDiskFull } from '#runtime';
 import { StoreError } from './errors.ts';
 
-// A backup is one file: LMDB's own copy of the database, which LMDB's tools can open, and behind
-// it a seal that LMDB does not look at:
+// A backup is one file. It consists of LMDB's own copy of the database, which LMDB's tools can
+// open, and a seal after it, which LMDB ignores:
 //
-// data.mdb   "SALTBRIDGE STORE"   SHA-256 of data.mdb (32)
+//     data.mdb   "SALTBRIDGE STORE"   SHA-256 of data.mdb (32)
 
 const mark = Buffer.from('SALTBRIDGE STORE', 'latin1');
 const digestBytes = 32;
 const sealBytes = mark.length + digestBytes;
 
-/** Puts the seal behind a copy of the database, and synchronises it. */
+/** Appends the seal to a copy of the database and synchronises the file. */
 async function sealBackup(file: string): Promise<void> {
   const digest = await hashFile(file, 'sha256');
   const handle = await open(file, 'a');
@@ -26,11 +26,11 @@ async function sealBackup(file: string): Promise<void> {
 }
 
 /**
- * Reads a backup to its end and compares its seal.
- * @param write - given the database, in pieces; it is good only when this has resolved
- * @returns the size of the database
- * @throws StoreError ERR_STORE_CORRUPT when it is no backup, cut short or altered;
- * ERR_STORE_BACKUP when it cannot be read
+ * Reads a backup to its end and verifies its seal.
+ * @param write - receives the database in pieces; they are valid only once the promise has resolved
+ * @returns the size of the database, in bytes
+ * @throws StoreError ERR_STORE_CORRUPT if the file is not a backup, is truncated or was altered;
+ * ERR_STORE_BACKUP if it cannot be read
  */
 export async function readBackup(
   file: string,
@@ -48,7 +48,7 @@ async function openBackup(file: string): Promise<FileHandle> {
   try {
     return await open(file, 'r');
   } catch (cause) {
-    throw new StoreError('ERR_STORE_BACKUP', `${file} cannot be read`, { cause });
+    throw new StoreError('ERR_STORE_BACKUP', `cannot read ${file}`, { cause });
   }
 }
 
@@ -62,7 +62,7 @@ async function readSealed(
   const seal = Buffer.alloc(sealBytes);
   await handle.read(seal, 0, sealBytes, bytes);
   if (!seal.subarray(0, mark.length).equals(mark))
-    throw damagedBackupError(file, 'it has no seal at its end');
+    throw damagedBackupError(file, 'the seal at its end is missing');
   const hash = createHash('sha256');
   const end = bytes - 1;
   if (bytes > 0) {
@@ -72,30 +72,32 @@ async function readSealed(
     }
   }
   if (!hash.digest().equals(seal.subarray(mark.length))) {
-    throw damagedBackupError(file, 'its content is not what was written');
+    throw damagedBackupError(file, 'its content does not match its checksum');
   }
   return bytes;
 }
 
 function damagedBackupError(file: string, why: string): StoreError {
-  return new StoreError('ERR_STORE_CORRUPT', `${file} is no whole backup of a store: ${why}`);
+  return new StoreError('ERR_STORE_CORRUPT', `${file} is not a complete backup of a store: ${why}`);
 }
 
-/** A backup that is whole and on disk. */
+/** A complete backup on disk. */
 export interface BackupReceipt {
-  /** Where it is; the whole path. */
+  /** Absolute path of the backup. */
   readonly file: string;
   readonly bytes: number;
-  /** Of a member of a cluster: it has the log at least up to this position. */
+  /**
+   * Position in the log up to which the backup is complete at least. Set for a member of a cluster.
+   */
   readonly position?: number;
 }
 
 const partialName = /^\.saltbridge-backup-(\d+)-/;
 
 /**
- * Makes a backup (0600) that appears under its name whole, or not at all.
- * @param copyTo - writes the database as `data.mdb` into the directory given
- * @param target - a file that is not there, or a directory, where it is named by the time
+ * Creates a backup (mode 0600). The file appears under its name only when it is complete.
+ * @param copyTo - writes the database as `data.mdb` into the given directory
+ * @param target - a file that does not exist, or a directory in which the file is named by the time
  * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL
  */
 export async function writeBackup(
@@ -124,7 +126,7 @@ export async function writeBackup(
   }
 }
 
-/** Makes the names of a directory durable. */
+/** Synchronises a directory, so that its file names are durable. */
 export async function syncDirectory(directory: string): Promise<void> {
   const handle = await open(directory, 'r');
   try {
@@ -134,7 +136,7 @@ export async function syncDirectory(directory: string): Promise<void> {
   }
 }
 
-/** A time as names of files have it: `20240102T030405Z`. */
+/** Returns a time in the form used in file names: `20240102T030405Z`. */
 export function fileTimestamp(time: Date): string {
   return time.toISOString().replaceAll(/[-:]|\.\d+/g, '');
 }
@@ -145,10 +147,13 @@ async function nameBackup(target: string, now: Date): Promise<string> {
   if (found.isDirectory()) {
     return nameBackup(path.join(target, `saltbridge-store-${fileTimestamp(now)}.mdb`), now);
   }
-  throw new StoreError('ERR_STORE_BACKUP', `${target} is there already; nothing is replaced`);
+  throw new StoreError(
+    'ERR_STORE_BACKUP',
+    `${target} already exists and is not overwritten; choose a different name`,
+  );
 }
 
-/** What backups left that were killed on their way. */
+/** Removes temporary files of backups whose process was killed. */
 async function removeStalePartials(directory: string): Promise<void> {
   for (const name of await readdir(directory)) {
     const [, pid] = partialName.exec(name) ?? [];
@@ -169,8 +174,8 @@ function isAlive(pid: number): boolean {
 function asStoreError(file: string, cause: unknown): StoreError {
   if (cause instanceof StoreError) return cause;
   if (isDiskFull(cause)) {
-    return new StoreError('ERR_STORE_FULL', `no room for ${file}`, { cause });
+    return new StoreError('ERR_STORE_FULL', `the disk is full: cannot write ${file}`, { cause });
   }
   const code = codeOf(cause) ?? 'failed';
-  return new StoreError('ERR_STORE_BACKUP', `${file} cannot be written (${code})`, { cause });
+  return new StoreError('ERR_STORE_BACKUP', `cannot write ${file} (${code})`, { cause });
 }

@@ -1,4 +1,4 @@
-/** Changes of a store, for those who watch keys below a prefix. */
+/** Publishes the changes of a store to watchers of key prefixes. */
 
 import { BoundedQueue } from '#runtime';
 import { StoreError } from './errors.ts';
@@ -6,7 +6,7 @@ import { decodeKey, isBelow } from './key-bytes.ts';
 import { entryOf, unpackEntry } from './row-layout.ts';
 import type { Change } from './store.ts';
 
-/** A change as it was written: what nobody watches is not read. */
+/** A change in its encoded form. Changes without a watcher are never decoded. */
 export type KeyedChange =
   | { readonly type: 'put'; readonly key: Buffer; readonly row: Buffer }
   | { readonly type: 'delete'; readonly key: Buffer; readonly revision: number };
@@ -38,7 +38,10 @@ export class ChangeFeed {
     return queue;
   }
 
-  /** Calls `listener` with each change below a prefix, in the turn in which it was applied. */
+  /**
+   * Calls `listener` with each change below a prefix, in the event loop turn in which it was
+   * applied.
+   */
   listen(prefix: Buffer, listener: (change: Change) => void, signal: AbortSignal): void {
     const entry = { prefix, listener };
     this.#listeners.add(entry);
@@ -53,7 +56,7 @@ export class ChangeFeed {
     }
   }
 
-  /** Ends all watchers once they have read what is queued. */
+  /** Ends all watchers after they have read their queued changes. */
   end(): void {
     for (const queue of this.#queues) queue.close();
   }
@@ -62,11 +65,11 @@ export class ChangeFeed {
 function overrun(): StoreError {
   return new StoreError(
     'ERR_WATCH_OVERRUN',
-    `a watcher fell more than ${maxQueuedChanges} changes behind`,
+    `a watcher fell more than ${maxQueuedChanges} changes behind; watch again and list the keys`,
   );
 }
 
-/** Each reader gets its own copy. */
+/** Decodes a change. Each reader gets its own copy. */
 function toChange(written: KeyedChange): Change {
   const key = decodeKey(written.key);
   if (written.type === 'delete') return { type: 'delete', key, revision: written.revision };

@@ -3,24 +3,24 @@ import { layoutKey, packExpiry, revisionKey, unpackEntry, unpackNumber } from '.
 import { streamHeadKey } from './table-stream.ts';
 import type { Row, Table, Tables } from './tables.ts';
 
-/** What was found in a store that was read from one end to the other. */
+/** Result of reading a store completely. */
 export interface StoreInspection {
-  /** How its rows are laid out; see the catalogue of errors for one that is not known. */
+  /** Layout version of the rows. See the error catalogue for an unknown one. */
   readonly layout: number;
-  /** Of the last write. */
+  /** Revision of the last write. */
   readonly revision: number;
-  /** Entries by the first segment of their key. */
+  /** Number of entries by the first segment of their key. */
   readonly entries: Readonly<Record<string, number>>;
-  /** Records of streams. */
+  /** Number of stream records. */
   readonly records: number;
-  /** What is not as it is written; empty if all is well. At most a hundred are named. */
+  /** Inconsistencies, at most a hundred. Empty if the store is valid. */
   readonly problems: readonly string[];
 }
 
 const rowsPerStep = 1000;
 const maxProblems = 100;
 
-/** Reads every row and compares what must fit together. */
+/** Reads every row and checks that the tables are consistent. */
 export function checkTables(tables: Tables): StoreInspection {
   const problems: string[] = [];
   const report = (problem: string): void => {
@@ -42,7 +42,9 @@ function checkEntries(tables: Tables, newest: number, report: Report): Record<st
     const [first = ''] = tryRead(() => decodeKey(key)) ?? [];
     const entry = tryRead(() => unpackEntry(value));
     if (first === '' || entry === undefined) {
-      report(`an entry of ${key.length} and ${value.length} bytes cannot be read`);
+      report(
+        `an entry with a key of ${key.length} and a value of ${value.length} bytes cannot be decoded`,
+      );
       continue;
     }
     counts.set(first, (counts.get(first) ?? 0) + 1);
@@ -50,7 +52,7 @@ function checkEntries(tables: Tables, newest: number, report: Report): Record<st
     const { expiresAt } = entry;
     if (expiresAt === Number.POSITIVE_INFINITY) continue;
     if (tables.expiries.get(packExpiry(expiresAt, key)) === undefined) {
-      report(`an entry under ${first} would never expire`);
+      report(`an entry under ${first} has no expiry record and would never expire`);
     }
   }
   return Object.fromEntries(counts);
@@ -62,7 +64,7 @@ function checkExpiries(tables: Tables, report: Report): void {
     const record = tables.entries.get(entryKey);
     const entry = record === undefined ? undefined : tryRead(() => unpackEntry(record));
     if (entry === undefined || !packExpiry(entry.expiresAt, entryKey).equals(key)) {
-      report('an expiry has no entry');
+      report('an expiry record has no entry');
     }
   }
 }
@@ -73,12 +75,13 @@ function checkRecords(tables: Tables, report: Report): number {
     count += 1;
     const [name = ''] = tryRead(() => decodeKey(key.subarray(0, -8))) ?? [];
     const head = tryRead(() => unpackNumber(tables.meta.get(streamHeadKey(name)))) ?? 0;
-    if (key.readDoubleBE(key.length - 8) > head) report('a stream goes beyond its end');
+    if (key.readDoubleBE(key.length - 8) > head)
+      report('a stream has records after its last sequence number');
   }
   return count;
 }
 
-/** The rows of a table whose keys begin with these bytes (default: all), in steps. */
+/** Returns the rows of a table whose keys begin with these bytes (default: all), read in steps. */
 export function* rowsOf(table: Table, prefix: Buffer = Buffer.alloc(0)): Generator<Row> {
   let from = prefix;
   const to = Buffer.concat([prefix, Buffer.alloc(1200, 0xff)]);

@@ -1,4 +1,4 @@
-/** Reading a store that no process has open; nothing is changed. */
+/** Reads a store that no process has open, without changing it. */
 
 import { mkdir, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -11,11 +11,11 @@ import type { Store } from './store.ts';
 import { TableStore } from './table-store.ts';
 
 /**
- * Reads an embedded store. It is made by nobody, and modes stay as they are. Entries that have
- * expired may still be there.
+ * Reads an embedded store. It neither creates a store nor changes file modes. Expired entries may
+ * still be present.
  * @param read - may use the store until its promise settles
- * @returns what `read` gives; `undefined` if there is no store, or one of an older layout, which
- * the next start of a master upgrades
+ * @returns the result of `read`, or `undefined` without a store, or for one of an older layout,
+ * which the next start of a master upgrades
  * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_CORRUPT, ERR_STORE_VERSION, ERR_STORE_UNAVAILABLE
  */
 export async function readStore<T>(
@@ -25,11 +25,11 @@ export async function readStore<T>(
   const data = path.join(directory, 'data.mdb');
   if (!(await hasContent(data))) return undefined;
   if (await isDirectoryLocked(await realpath(directory))) {
-    throw new StoreError('ERR_STORE_LOCKED', `${directory} is in use by a process`);
+    throw new StoreError('ERR_STORE_LOCKED', `${directory} is in use by another process`);
   }
   await checkSignature(data);
   const tables = openLmdbTables(directory, true);
-  // At this time nothing has expired, so that nothing is swept away.
+  // At time 0 no entry has expired, so none is removed.
   const store = new TableStore(tables, () => 0);
   try {
     return readLayout(tables, directory) < layoutVersion ? undefined : await read(store);
@@ -39,8 +39,8 @@ export async function readStore<T>(
 }
 
 /**
- * Copies a store into a new directory, as it was at one moment; a process may have it open.
- * @throws StoreError ERR_STORE_UNAVAILABLE where there is none; ERR_STORE_CORRUPT,
+ * Copies a store into a new directory, as it was at one moment. Another process may have it open.
+ * @throws StoreError ERR_STORE_UNAVAILABLE without a store; ERR_STORE_CORRUPT,
  * ERR_STORE_VERSION, ERR_STORE_FULL
  */
 export async function copyStore(directory: string, target: string): Promise<void> {
@@ -64,6 +64,6 @@ async function hasContent(file: string): Promise<boolean> {
     return (await stat(file)).size > 0;
   } catch (cause) {
     if (isMissing(cause)) return false;
-    throw new StoreError('ERR_STORE_UNAVAILABLE', `${file} cannot be read`, { cause });
+    throw new StoreError('ERR_STORE_UNAVAILABLE', `cannot read ${file}`, { cause });
   }
 }

@@ -1,4 +1,4 @@
-/** A digest over what a store holds. Revisions, the layout and the engine make no difference to it. */
+/** Computes a digest of a store's content, independent of revisions, layout and engine. */
 
 import { createHash, type Hash } from 'node:crypto';
 import { setImmediate as othersTurn } from 'node:timers/promises';
@@ -9,34 +9,38 @@ import { packNumber, unpackEntry } from './row-layout.ts';
 import type { Key } from './store.ts';
 import type { Row, Tables } from './tables.ts';
 
-/** What was counted. */
+/** Digest of a store's content. */
 export interface ContentDigest {
-  /** Over keys, values and times of entries, and over streams, in their order; hexadecimal. */
+  /**
+   * SHA-256 of the keys, values and expiry times of entries, and of streams, in order. Hexadecimal.
+   */
   readonly sha256: string;
   readonly entries: number;
-  /** Of streams. */
+  /** Number of stream records. */
   readonly records: number;
 }
 
-/** What counts. */
+/** Selection of the content. */
 export interface DigestOptions {
-  /** Entries below this prefix count under the rest of their keys. Default: none do. */
+  /** Prefix that is removed from the keys of its entries. Default: none. */
   readonly own?: Key;
-  /** Entries below these prefixes do not count. */
+  /** Prefixes whose entries are excluded. */
   readonly without: readonly Key[];
-  /** Entries that have ended by then do not count, milliseconds since 1970. */
+  /** Time in milliseconds since 1970. Entries that have expired by then are excluded. */
   readonly at: number;
 }
 
-/** What the row of an entry begins with; the time at which it ends comes next. */
+/**
+ * Number of bytes at the start of an entry's row that hold its revision. The expiry time follows.
+ */
 const revisionBytes = 8;
-/** Rows between two moments in which others are served. */
+/** Number of rows after which other tasks get a turn. */
 const rowsPerTurn = 1000;
 const streamRows: readonly Key[] = [['consumer'], ['stream']];
 
 /**
- * Reads a store from one end to the other, also beside the process that has it open; what that
- * writes meanwhile may count or not.
+ * Reads a store completely, even while another process has it open. Concurrent writes may or may
+ * not be included.
  * @throws StoreError ERR_STORE_UNAVAILABLE
  */
 export async function digestStore(
@@ -67,12 +71,12 @@ async function addRows(hash: Hash, rows: Iterable<Row>): Promise<number> {
     count += 1;
     if (count % rowsPerTurn === 0) await othersTurn();
   }
-  // So that rows of one table are not taken for those of the next one.
+  // Separates the tables, so that a row of one table cannot be mistaken for a row of the next.
   hash.update(packNumber(-1 - count));
   return count;
 }
 
-/** Entries without their revisions, in the order of the keys under which they count. */
+/** Returns entries without their revisions, in the order of the keys used for the digest. */
 function* entriesOf(tables: Tables, { own, without, at }: DigestOptions): Generator<Row> {
   const ownPrefix = own === undefined ? undefined : encodeKey(own);
   const leftOut = without.map(encodeKey);
@@ -98,7 +102,7 @@ function* filter(rows: Iterable<Row>, isWanted: (row: Row) => boolean): Generato
   for (const row of rows) if (isWanted(row)) yield row;
 }
 
-/** The rows of two that are in order, in order. */
+/** Merges two sorted sequences of rows. */
 function* merge(first: Iterator<Row>, second: Iterator<Row>): Generator<Row> {
   let a = first.next();
   let b = second.next();

@@ -9,25 +9,33 @@ import { codeOf, isDiskFull, makeDirectory } from '#runtime';
 import { StoreError, storeUnavailable } from './errors.ts';
 import { giveRecordTo, recordOwnProcess, removeOwnRecord } from './process-identity.ts';
 
-/** The process that has a directory. */
+/** Process that holds a directory. */
 export interface LockHolder {
-  /** As the process itself knows it: another container may count its processes anew. */
+  /**
+   * Process id in the process's own PID namespace, which may differ from ours in another container.
+   */
   readonly pid: number;
-  /** Name of its machine or container. */
+  /** Host name of its machine or container. */
   readonly host: string;
-  /** When the process started, milliseconds since 1970. */
+  /** Start time of the process, in milliseconds since 1970. */
   readonly startedAt: number;
 }
 
-/** A directory that was taken for this process. */
+/** A directory that this process has locked. */
 export interface DirectoryLock {
-  /** Of this process. */
+  /** Identity of this process. */
   readonly holder: LockHolder;
-  /** Counts how often the directory was taken: higher than that of every holder before. */
+  /**
+   * Number of times that the directory has been locked. It is higher than that of every earlier
+   * holder.
+   */
   readonly generation: number;
-  /** Makes the files of the lock an account's, which could not take the directory after root otherwise. */
+  /**
+   * Changes the owner of the lock files, so that an account can lock the directory after root has
+   * done so.
+   */
   giveTo(uid: number, gid: number): Promise<void>;
-  /** Gives the directory back. */
+  /** Unlocks the directory. */
   release(): Promise<void>;
 }
 
@@ -36,42 +44,48 @@ interface CurrentLock {
   readonly holder: Partial<LockHolder> | undefined;
 }
 
-/** What can be seen of a directory's holder from outside. */
+/** State of a directory's holder, as seen by other processes. */
 export interface HolderState {
-  /** Of the lock; 0: the directory was never held. */
+  /** Generation of the lock. 0 if the directory was never locked. */
   readonly generation: number;
   /**
-   * `none`: nobody holds it. `answering`: the holder's main loop answered. `silent`: it did not in
-   * 200 ms; it is stopped, or busy.
+   * `none`: no process holds the directory. `answering`: the holder's main loop answered. `silent`:
+   * it did not answer within 200 ms, because it is stopped or busy.
    */
   readonly state: 'none' | 'answering' | 'silent';
 }
 
 /**
- * A program that was being started when a lock was given back has a copy of it for a moment, until
- * it runs: what is taken is looked at again.
+ * Number of attempts. A program that is being started while a lock is released briefly inherits a
+ * copy of the lock's socket, so a held lock is checked again.
  */
 const maxTries = 5;
 const retryMs = 50;
-/** A holder whose process is stopped or busy is named without its process id. */
+/**
+ * Timeout for a holder's reply. A holder that is stopped or busy is reported without its process
+ * id.
+ */
 const replyTimeoutMs = 200;
 const maxReplyBytes = 1024;
-/** Longest address of a Unix socket on every system that Node.js runs on, with its end. */
+/**
+ * Maximum length of a Unix socket address on every system that Node.js supports, in bytes,
+ * including the terminator.
+ */
 const maxAddressBytes = 100;
 
 const lockName = /^holder-(?<generation>[1-9][0-9]{0,14})$/;
 const candidatePrefix = 'candidate-';
 
 /**
- * Takes the directory for this process, against every process of this kernel, also those of other
- * containers that have it mounted.
+ * Locks the directory for this process. The lock excludes every process of this kernel, including
+ * those in other containers that have mounted the directory.
  *
- * The holder listens on the Unix socket `holder-<n>` in it, with the highest n there is. The kernel
- * ends the socket with its process, however that ends: whoever is refused by the highest one links
- * a socket of its own, which listens already, to n + 1. Only one process can, as names are made
- * exclusively, and the highest is never removed: so whoever finds a higher one behind its own was
- * late, and gives way.
- * @param directory - its real path
+ * The holder listens on the Unix socket `holder-<n>` in the directory, with the highest n. The
+ * kernel closes the socket when its process ends, for whatever reason. If the highest socket
+ * refuses connections, a process links its own socket, which is already listening, to n + 1. Names
+ * are created exclusively and the highest one is never removed, so only one process succeeds. A
+ * process that then finds a higher name was too late and gives up.
+ * @param directory - real path of the directory
  * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_UNAVAILABLE
  */
 export async function lockDirectory(directory: string): Promise<DirectoryLock> {
@@ -82,7 +96,7 @@ export async function lockDirectory(directory: string): Promise<DirectoryLock> {
       found.holder === undefined ? await tryLock(directory, found.generation) : undefined;
     if (lock !== undefined) return lock;
     seen ??= found.generation;
-    // Another process was quicker, and has it for good.
+    // Another process was faster and holds the directory now.
     const isTaken = found.generation > seen;
     if (isTaken || tries === maxTries) throw lockedError(directory, found.holder ?? {});
     await pause(retryMs);
@@ -90,9 +104,9 @@ export async function lockDirectory(directory: string): Promise<DirectoryLock> {
 }
 
 /**
- * Looks whether a process holds the directory, and whether it answers. Takes nothing itself.
- * @param directory - its real path
- * @param waitMs - for its answer. Default 200
+ * Checks whether a process holds the directory and whether it answers. Does not lock it.
+ * @param directory - real path of the directory
+ * @param waitMs - timeout for the answer, in milliseconds. Default: 200
  */
 export async function probeHolder(
   directory: string,
@@ -103,7 +117,7 @@ export async function probeHolder(
   return { generation, state: holder.pid === undefined ? 'silent' : 'answering' };
 }
 
-/** Whether a process has taken the directory. Takes nothing itself. */
+/** Returns whether a process has locked the directory. Does not lock it. */
 export async function isDirectoryLocked(directory: string): Promise<boolean> {
   for (let tries = 1; ; tries += 1) {
     const { holder } = await readCurrentLock(directory);
@@ -114,9 +128,9 @@ export async function isDirectoryLocked(directory: string): Promise<boolean> {
 }
 
 /**
- * Takes a directory that nobody has.
- * @param last - the generation whose process has ended
- * @returns `undefined` if another process was quicker
+ * Locks a directory that no process holds.
+ * @param last - generation whose process has ended
+ * @returns `undefined` if another process was faster
  * @throws StoreError ERR_STORE_FULL, ERR_STORE_UNAVAILABLE
  */
 async function tryLock(directory: string, last: number): Promise<DirectoryLock | undefined> {
@@ -138,7 +152,7 @@ async function tryLock(directory: string, last: number): Promise<DirectoryLock |
             await chown(own, uid, gid);
             await giveRecordTo(directory, uid, gid);
           },
-          // The lock last: what is in the directory then is the next holder's.
+          // The lock is released last, because after that the files belong to the next holder.
           release: async () => {
             await removeOwnRecord(directory);
             await close(server);
@@ -156,7 +170,10 @@ async function tryLock(directory: string, last: number): Promise<DirectoryLock |
   return undefined;
 }
 
-/** Gives the candidate a name. @returns whether nobody had that name, nor removed the candidate */
+/**
+ * Links the candidate to a name.
+ * @returns `false` if the name was taken or the candidate was removed
+ */
 async function linkTo(candidate: string, name: string): Promise<boolean> {
   try {
     await chmod(candidate, 0o600);
@@ -168,7 +185,10 @@ async function linkTo(candidate: string, name: string): Promise<boolean> {
   }
 }
 
-/** Sockets of processes that have ended, or that find another holder as soon as they look. */
+/**
+ * Removes the sockets of processes that have ended, or that will find another holder when they
+ * check.
+ */
 async function removeOthers(directory: string, own: string): Promise<void> {
   for (const name of await readdir(directory)) {
     const file = path.join(directory, name);
@@ -197,7 +217,7 @@ function reply(connection: Socket, holder: LockHolder): void {
 
 async function listen(server: Server, file: string): Promise<void> {
   await withAddress(file, async (address) => {
-    // Exclusive: the workers of a cluster would share the socket otherwise.
+    // Exclusive, because the workers of a Node.js cluster would otherwise share the socket.
     server.listen({ path: address, exclusive: true });
     await once(server, 'listening');
   });
@@ -208,7 +228,10 @@ async function close(server: Server): Promise<void> {
   await once(server, 'close');
 }
 
-/** The highest generation there is, and what is known of its process; `undefined` if it has ended. */
+/**
+ * Returns the highest generation and the identity of its process. The holder is `undefined` if the
+ * process has ended.
+ */
 async function readCurrentLock(
   directory: string,
   waitMs: number = replyTimeoutMs,
@@ -219,12 +242,15 @@ async function readCurrentLock(
     const file = nameOf(directory, generation);
     const holder = await withAddress(file, (address) => askHolder(address, waitMs));
     if (holder !== undefined) return { generation, holder };
-    // Another one may have taken the directory meanwhile: that one counts.
+    // Another process may have locked the directory in the meantime.
     if ((await newestGeneration(directory)) === generation) return { generation, holder };
   }
 }
 
-/** @returns `undefined` only if no process listens there */
+/**
+ * Asks the holder for its identity.
+ * @returns `undefined` only if no process listens on the address
+ */
 async function askHolder(
   address: string,
   waitMs: number,
@@ -235,7 +261,8 @@ async function askHolder(
     return await readReply(connection, waitMs);
   } catch (cause) {
     if (codeOf(cause) === 'ECONNREFUSED' || codeOf(cause) === 'ENOENT') return undefined;
-    // It has accepted no connection for long, or has just ended: the next try shows which.
+    // The holder has not accepted connections for some time, or has just ended. The next attempt
+    // shows which.
     if (codeOf(cause) === 'EAGAIN' || codeOf(cause) === 'ECONNRESET') return {};
     throw lockFailure(path.dirname(address), cause);
   } finally {
@@ -243,7 +270,10 @@ async function askHolder(
   }
 }
 
-/** Whoever answers nothing, or something else, is a holder all the same. */
+/**
+ * Reads the identity of a holder. A process that does not answer, or answers something else, is a
+ * holder as well.
+ */
 async function readReply(connection: Socket, waitMs: number): Promise<Partial<LockHolder>> {
   connection.setTimeout(waitMs, () => connection.destroy());
   let text = '';
@@ -260,7 +290,10 @@ async function readReply(connection: Socket, waitMs: number): Promise<Partial<Lo
   }
 }
 
-/** Calls `use` with an address of the file that is short enough, however deep its directory lies. */
+/**
+ * Calls `use` with an address of the file that is short enough for a Unix socket, however long the
+ * path of its directory is.
+ */
 async function withAddress<T>(file: string, use: (address: string) => Promise<T>): Promise<T> {
   if (Buffer.byteLength(file) <= maxAddressBytes) return await use(file);
   const directory = await open(path.dirname(file));
@@ -273,10 +306,10 @@ async function withAddress<T>(file: string, use: (address: string) => Promise<T>
 
 function lockFailure(directory: string, cause: unknown): StoreError {
   if (isDiskFull(cause)) {
-    const message = `the disk is full: no room for the lock of ${directory}`;
+    const message = `the disk is full: cannot create the lock of ${directory}`;
     return new StoreError('ERR_STORE_FULL', message, { cause });
   }
-  return storeUnavailable(`${directory} cannot be locked`, cause);
+  return storeUnavailable(`cannot lock ${directory}`, cause);
 }
 
 function lockedError(directory: string, { pid, host, startedAt }: Partial<LockHolder>): StoreError {
@@ -286,7 +319,7 @@ function lockedError(directory: string, { pid, host, startedAt }: Partial<LockHo
   return new StoreError(
     'ERR_STORE_LOCKED',
     `${directory} is in use by ${process}${since}, or opened twice by this one; ` +
-      'stop that process (saltbridge master?), or ask it through its local socket',
+      'stop that process (saltbridge master?), or use its local socket',
   );
 }
 
@@ -295,8 +328,8 @@ const writableByOthers = 0o002;
 const writableByGroupOrOthers = 0o022;
 
 /**
- * Makes the directory if it is missing, private to its owner (0700), and gives its real path.
- * @throws StoreError ERR_STORE_PERMISSIONS when others could write to it, or replace it
+ * Creates the directory if it is missing, private to its owner (0700), and returns its real path.
+ * @throws StoreError ERR_STORE_PERMISSIONS if others can write to it or replace it
  */
 export async function preparePrivateDirectory(directory: string): Promise<string> {
   await makeDirectory(directory, 0o700);
@@ -305,7 +338,7 @@ export async function preparePrivateDirectory(directory: string): Promise<string
     throw writableByOthersError(real, real);
   for (let parent = path.dirname(real); ; parent = path.dirname(parent)) {
     const { mode } = await lstat(parent);
-    // In a sticky directory, such as /tmp, others can add names but not replace ours.
+    // In a sticky directory such as /tmp, others can add names but cannot replace ours.
     if ((mode & writableByOthers) !== 0 && (mode & sticky) === 0)
       throw writableByOthersError(real, parent);
     if (parent === path.dirname(parent)) break;
@@ -315,9 +348,9 @@ export async function preparePrivateDirectory(directory: string): Promise<string
 }
 
 /**
- * Makes the file if it is missing, readable by its owner alone (0600) from its first moment.
- * @param bytes - a shorter one is filled with zeros to this size: a file that is written through
- * memory ends the process when the disk has no room for a page of it
+ * Creates the file if it is missing, readable by its owner only (0600) from the start.
+ * @param bytes - minimum size, to which a shorter file is filled with zeros. A memory-mapped file
+ * crashes the process if the disk has no space for one of its pages
  * @throws StoreError ERR_STORE_FULL
  */
 export async function preparePrivateFile(file: string, bytes = 0): Promise<void> {
@@ -328,7 +361,7 @@ export async function preparePrivateFile(file: string, bytes = 0): Promise<void>
     if (size < bytes) await handle.writeFile(Buffer.alloc(bytes - size));
   } catch (cause) {
     if (isDiskFull(cause)) {
-      throw new StoreError('ERR_STORE_FULL', `the disk is full: no room for ${file}`, { cause });
+      throw new StoreError('ERR_STORE_FULL', `the disk is full: cannot write ${file}`, { cause });
     }
     throw cause;
   } finally {
@@ -337,7 +370,7 @@ export async function preparePrivateFile(file: string, bytes = 0): Promise<void>
 }
 
 /**
- * Writes so many bytes and takes them away again.
+ * Writes a number of bytes and removes them, to test for free space.
  * @throws StoreError ERR_STORE_FULL
  */
 export async function probeFreeSpace(directory: string, bytes: number): Promise<void> {
@@ -352,6 +385,6 @@ export async function probeFreeSpace(directory: string, bytes: number): Promise<
 function writableByOthersError(directory: string, culprit: string): StoreError {
   return new StoreError(
     'ERR_STORE_PERMISSIONS',
-    `${directory} cannot hold a store: others may write to ${culprit}; chmod go-w ${culprit}`,
+    `${directory} cannot hold a store: other users can write to ${culprit}; run: chmod go-w ${culprit}`,
   );
 }

@@ -1,12 +1,12 @@
 import { diskFullMessage, StoreError } from './errors.ts';
 
-/** How long a full disk is left alone before it is tried again, milliseconds. */
+/** Delay before a full disk is tested again, in milliseconds. */
 const probeIntervalMs = 2000;
 
 /**
- * Keeps writes from a disk that is full: the first one that fails closes the way for all, and a
- * probe of its own opens it again. So a burst of writes costs one failure of the engine, which
- * writes a line to standard error for each, and its end is noticed without any traffic.
+ * Rejects writes while the disk is full. The first write that fails blocks all others, and a
+ * periodic probe unblocks them. So a burst of writes causes only one engine failure, each of which
+ * prints a line to standard error, and free space is detected without any traffic.
  */
 export class DiskSpaceGuard {
   readonly #probe: () => Promise<unknown>;
@@ -22,12 +22,15 @@ export class DiskSpaceGuard {
     this.#onChange = onChange;
   }
 
-  /** Whether writes are being refused. */
+  /** Whether writes are rejected. */
   get isFull(): boolean {
     return this.#timer !== undefined;
   }
 
-  /** @throws StoreError ERR_STORE_FULL without trying while the disk is known to be full */
+  /**
+   * Runs a write.
+   * @throws StoreError ERR_STORE_FULL, without trying, while the disk is known to be full
+   */
   async guard<T>(write: () => Promise<T>): Promise<T> {
     if (this.isFull) throw new StoreError('ERR_STORE_FULL', diskFullMessage);
     try {
@@ -38,7 +41,7 @@ export class DiskSpaceGuard {
     }
   }
 
-  /** Probes no more. */
+  /** Stops probing. */
   stop(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -55,7 +58,7 @@ export class DiskSpaceGuard {
       this.#probe().then(
         () => this.#openWay(),
         () => {
-          // Stopped meanwhile, or still full: whoever writes is told so.
+          // The guard was stopped, or the disk is still full. Later writes report the error.
           if (this.isFull) this.#wait();
         },
       );

@@ -19,61 +19,64 @@ import { TableStore } from './table-store.ts';
 import type { Tables } from './tables.ts';
 import { type StoreUpgrade, upgradeTables } from './upgrade.ts';
 
-/** As large as LMDB makes it for 126 readers, and on whole pages. */
+/** Size of LMDB's lock file for 126 readers, rounded up to whole pages, in bytes. */
 const lockFileBytes = 12_288;
 
-/** What an empty store takes, on whole pages. */
+/** Size of an empty store, rounded up to whole pages, in bytes. */
 const newStoreBytes = 32_768;
 
-/** How the embedded store is opened. */
+/** Options of {@link openEmbeddedStore}. */
 export interface EmbeddedStoreOptions {
   /**
-   * Where it lives. Made if it is missing; private to its owner (0700, files 0600) afterwards.
-   * A directory that others can write to, or whose parents they can, is refused.
+   * Directory of the store. It is created if it is missing and made private to its owner (0700,
+   * files 0600). A directory is rejected if others can write to it or to one of its parents.
    */
   readonly directory: string;
-  /** The clock that entries expire by, in milliseconds since 1970. Default: `Date.now`. */
+  /** Clock for expiry, in milliseconds since 1970. Default: `Date.now`. */
   readonly now?: () => number;
-  /** Told when its disk is found full, and when there is room again. */
+  /** Called when the disk is found full, and when it has free space again. */
   readonly onFull?: ((isFull: boolean) => void) | undefined;
-  /** Told when a store of an older layout has been brought to the present one. */
+  /** Called when a store of an older layout was upgraded. */
   readonly onUpgrade?: (upgrade: StoreUpgrade) => void;
-  /** Told once, when a write finds that another process has taken the store over. */
+  /** Called once, when a write detects that another process has taken over the store. */
   readonly onFenced?: (error: StoreError) => void;
 }
 
 /** A {@link Store} in a directory of the local disk. */
 export interface EmbeddedStore extends Store {
-  /** Whether writes are refused with ERR_STORE_FULL until there is room again. */
+  /** Whether writes are rejected with ERR_STORE_FULL until the disk has free space. */
   readonly isFull: boolean;
-  /** This process, as it is recorded in the store. */
+  /** Identity of this process, as recorded in the store. */
   readonly holder: StoreHolder;
   /**
-   * Makes a backup while the store is in use, as it was at one moment: a file (0600) that appears
-   * whole or not at all. Secrets in it stay sealed.
-   * @param target - a file that is not there, or a directory, where it is named by the time
+   * Creates a backup of the store at one moment, while it is in use. The file (0600) appears only
+   * when it is complete. Secrets in it stay encrypted.
+   * @param target - a file that does not exist, or a directory in which the file is named by the
+   * time
    * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL
    */
   backup(target: string): Promise<BackupReceipt>;
 }
 
 /**
- * Opens a store in a directory of the local disk, in LMDB. One process has it open at a time.
- * A store of an older layout is upgraded; the old one is kept beside it as a backup.
- * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_PERMISSIONS, ERR_STORE_CORRUPT,
- * ERR_STORE_VERSION, ERR_STORE_FULL, ERR_STORE_UNAVAILABLE, ERR_CLUSTER_LOG for that of a cluster
+ * Opens an LMDB store in a directory of the local disk. Only one process can have it open. A store
+ * of an older layout is upgraded, and the old one is stored beside it as a backup.
+ * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_PERMISSIONS, ERR_STORE_CORRUPT, ERR_STORE_VERSION,
+ * ERR_STORE_FULL, ERR_STORE_UNAVAILABLE; ERR_CLUSTER_LOG for the store of a cluster member
  */
 export async function openEmbeddedStore(options: EmbeddedStoreOptions): Promise<EmbeddedStore> {
   const held = await openHeldTables(options);
   if (held.tables.meta.get(logStateKey) !== undefined) {
     await held.tables.close();
-    const message = `${options.directory} is the store of a member of a cluster; saltbridge: cluster opens it, and saltbridge cluster leave makes it a store of its own`;
+    const message = `${options.directory} is the store of a cluster member; configure saltbridge: cluster to open it, or detach it with saltbridge cluster leave`;
     throw new StoreError('ERR_CLUSTER_LOG', message);
   }
   return new LmdbStore(held);
 }
 
-/** Makes the store of a former member of a cluster one of its own. No process may have it open. */
+/**
+ * Converts the store of a former cluster member to a standalone store. No process may have it open.
+ */
 export async function detachFromLog(directory: string): Promise<void> {
   const { tables } = await openHeldTables({ directory });
   try {
@@ -104,10 +107,7 @@ class LmdbStore extends TableStore implements EmbeddedStore {
   }
 }
 
-/**
- * Opens the tables of a directory that this process holds from now on, as
- * {@link openEmbeddedStore} does.
- */
+/** Opens the tables of a directory and locks it, as {@link openEmbeddedStore} does. */
 export async function openHeldTables(options: EmbeddedStoreOptions): Promise<HeldTables> {
   const directory = await prepareStoreDirectory(options.directory);
   const lock = await lockDirectory(directory);
@@ -129,7 +129,10 @@ export async function openHeldTables(options: EmbeddedStoreOptions): Promise<Hel
 
 /** Tables of a directory that this process holds. */
 export class HeldTables {
-  /** Their transactions fail on a full disk, and once another process holds the directory. */
+  /**
+   * The tables. Their transactions fail while the disk is full, and once another process holds the
+   * directory.
+   */
   readonly tables: Tables;
   readonly now: () => number;
   readonly #lmdb: LmdbTables;
@@ -170,7 +173,9 @@ export class HeldTables {
     return this.#space.isFull;
   }
 
-  /** A disk that is full takes it with the first write that finds room. */
+  /**
+   * Writes the identity of this process. If the disk is full, the next successful write does so.
+   */
   async recordHolder(): Promise<void> {
     try {
       await this.#space.guard(() => this.#lmdb.transaction(() => this.#holder.assert()));
@@ -179,7 +184,10 @@ export class HeldTables {
     }
   }
 
-  /** @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL */
+  /**
+   * Creates a backup.
+   * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL
+   */
   backup(target: string): Promise<BackupReceipt> {
     return writeBackup((directory) => this.#lmdb.copyTo(directory), target, new Date(this.now()));
   }
@@ -188,14 +196,14 @@ export class HeldTables {
 const probeKey = encodeKey(['probe']);
 const probeBytes = 256 * 1024;
 
-/** The room that it took stays with the file, so that small writes find some afterwards. */
+/** Tests for free space. The file retains the space, so that small writes succeed afterwards. */
 async function probeSpace(tables: Tables): Promise<void> {
   await tables.transaction(() => tables.meta.put(probeKey, Buffer.alloc(probeBytes)));
   await tables.transaction(() => tables.meta.remove(probeKey));
 }
 
 /**
- * Makes the directory if it is missing, and gives its real path.
+ * Creates the directory if it is missing, and returns its real path.
  * @throws StoreError ERR_STORE_PERMISSIONS, ERR_STORE_UNAVAILABLE
  */
 export async function prepareStoreDirectory(directory: string): Promise<string> {
@@ -203,7 +211,7 @@ export async function prepareStoreDirectory(directory: string): Promise<string> 
     return await preparePrivateDirectory(directory);
   } catch (cause) {
     if (cause instanceof StoreError) throw cause;
-    throw storeUnavailable(`${directory} cannot be used`, cause);
+    throw storeUnavailable(`cannot use ${directory}`, cause);
   }
 }
 
@@ -212,7 +220,7 @@ async function openTables(directory: string): Promise<LmdbTables> {
   await preparePrivateFile(data);
   await preparePrivateFile(path.join(directory, 'lock.mdb'), lockFileBytes);
   await checkSignature(data);
-  // LMDB ends the process where there is no room for its first pages.
+  // LMDB crashes the process if there is no space for its first pages.
   if ((await stat(data)).size < newStoreBytes) await probeFreeSpace(directory, newStoreBytes);
   return openLmdbTables(directory);
 }

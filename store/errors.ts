@@ -1,126 +1,135 @@
 import { describeSystemError, type ErrorEntry, SaltbridgeError } from '#runtime';
 
-/** What the store could not do. Recognise it by {@link StoreError.code}, never by its text. */
+/** Error of the store. Identify it by {@link StoreError.code}, never by its text. */
 export class StoreError extends SaltbridgeError<StoreErrorCode> {}
 
-/** The catalogue of {@link StoreErrorCode}. */
+/** Meaning and remedy of every {@link StoreErrorCode}. */
 export const storeErrors = {
   ERR_CLUSTER_ALONE: {
-    meaning: 'Fewer members of the cluster are alive than must keep a write; nothing was written.',
-    action: 'Start the other members, or let this one go on alone (whenAlone: local).',
+    meaning:
+      'Fewer members of the cluster are running than must store a write. Nothing was written.',
+    action: 'Start the other members, or permit this one to continue alone (whenAlone: local).',
     retry: true,
   },
   ERR_CLUSTER_BEHIND: {
-    meaning: 'The log no longer has the entries that this store lacks, or began with more than it.',
-    action: 'Restore a backup of another member into the directory, and start again.',
+    meaning:
+      'The log no longer contains the entries that this store lacks, or it started with more data.',
+    action: 'Restore a backup of another member into the directory and restart.',
   },
   ERR_CLUSTER_FOUNDED: {
-    meaning: 'A log is to be founded where there is one.',
-    action: 'Join it, or found it anew from the most advanced member, which forgets what it holds.',
+    meaning: 'The log to be founded already exists.',
+    action:
+      'Join the log. Or found it anew from the most advanced member, which discards its content.',
   },
   ERR_CLUSTER_LOG: {
-    meaning: 'There is no log yet, or it is not what a log of this version is.',
-    action: 'Found the log with the first member; see the message.',
+    meaning: 'The log does not exist, or it was not written by this version.',
+    action: 'Found the log with the first member, as the message describes.',
   },
   ERR_CLUSTER_OUTCOME: {
-    meaning: 'The log or the other members did not confirm a write in time: it may take effect.',
-    action: 'Read what was to be written, and decide again.',
+    meaning:
+      'The log or the other members did not confirm a write in time. It may still take effect.',
+    action: 'Read the entries again and repeat the write if necessary.',
     retry: true,
   },
   ERR_CLUSTER_RIGHTS: {
     meaning:
-      'The NATS servers do not let this member in, its user may not do what a member does, or others can read its credentials.',
-    action: 'Give the user the rights that docs/cluster.md lists, and the files to their owner.',
+      'The NATS servers reject this member, its user lacks rights, or others can read its credentials.',
+    action:
+      'Grant the user the rights that docs/cluster.md lists, and make the files readable by their owner only.',
   },
   ERR_CLUSTER_SECRET: {
-    meaning: 'The log does not open with the secret and the name of the cluster that were given.',
-    action: 'Use the secret and the name that the other members have.',
+    meaning: 'The log cannot be decrypted with the configured secret and cluster name.',
+    action: 'Use the same secret and name as the other members.',
   },
   ERR_CLUSTER_TICKET: {
     meaning:
-      'A ticket to join a cluster is unknown, used, too old, of another cluster, or no ticket.',
-    action: 'Make a new one with saltbridge cluster ticket; nothing was changed here.',
+      'A ticket to join a cluster is invalid, unknown, used, expired, or belongs to another cluster.',
+    action: 'Create a new one with saltbridge cluster ticket. Nothing was changed on this host.',
   },
   ERR_KEY: {
-    meaning: 'A key, prefix or name is empty, too long or not well-formed text.',
-    action: 'Correct the caller; the limits are in the documentation of Key.',
+    meaning: 'A key, prefix or name is empty, too long, or not well-formed text.',
+    action: 'Correct the caller. The documentation of Key lists the limits.',
   },
   ERR_REVISION: {
     meaning:
-      'An entry had another revision than the write was conditional on; nothing was written.',
-    action: 'Read the entry again, decide again, write again.',
+      'The revision of an entry did not match the condition of the write. Nothing was written.',
+    action: 'Read the entry again and repeat the write if it is still necessary.',
     retry: true,
   },
   ERR_STORE_BACKUP: {
-    meaning: 'A backup cannot be written there or read from there, or the name is taken.',
-    action: 'Choose another file, in a folder that the user of the running master may write to.',
+    meaning: 'A backup cannot be written or read at this path, or the file already exists.',
+    action:
+      'Choose a different file in a directory that the user of the running master can write to.',
   },
   ERR_STORE_CLOSED: {
-    meaning: 'The store was used after it had been closed.',
-    action: 'Open it again, or stop using it before closing it.',
+    meaning: 'The store was used after it was closed.',
+    action: 'Open it again, or stop using it before you close it.',
   },
   ERR_STORE_CORRUPT: {
-    meaning:
-      'The files of the store, or a row that the message names, are not what this store writes.',
-    action: 'Restore the directory from a backup, or move it away to begin with an empty store.',
+    meaning: 'The files of the store, or a row that the message names, are damaged.',
+    action: 'Restore the directory from a backup, or move it away to start with an empty store.',
   },
   ERR_STORE_DIGEST: {
-    meaning: 'A store that was exported, imported or copied has another content than the original.',
-    action: 'Nothing was kept of it. Run saltbridge store check on the original, and try again.',
+    meaning: 'The content of an exported, imported or copied store differs from the original.',
+    action: 'The copy was discarded. Run saltbridge store check on the original and try again.',
   },
   ERR_STORE_DIVERGED: {
     meaning:
-      'The store and the log, or two members, do not have the same history; nothing was kept.',
-    action: 'Stop this member. Restore a backup of a member that is right, or found the log anew.',
+      'The histories of the store and the log, or of two members, differ. Nothing was written.',
+    action: 'Stop this member. Restore a backup of a correct member, or found the log anew.',
   },
   ERR_STORE_FENCED: {
-    meaning: 'Another process has taken the store over from this one; nothing was kept.',
-    action: 'Stop this process. Nobody may remove the holder-* files of a running master.',
+    meaning: 'Another process has taken over the store from this one. Nothing was written.',
+    action: 'Stop this process. Never remove the holder-* files of a running master.',
   },
   ERR_STORE_FULL: {
-    meaning: 'The disk of the store is full, or a quota is used up; nothing was kept.',
-    action: 'Make room on that disk. The master notices by itself, within seconds.',
+    meaning: 'The disk of the store is full, or a quota is exhausted. Nothing was written.',
+    action: 'Free space on the disk. The master detects it within seconds.',
     retry: true,
   },
   ERR_STORE_LOCKED: {
     meaning: 'Another process, or another store of this process, has the directory open.',
-    action: 'Stop the other process, or go through its local socket; the lock ends with it.',
+    action: 'Stop the other process, or use its local socket. The lock ends with the process.',
     retry: true,
   },
   ERR_STORE_PERMISSIONS: {
-    meaning: 'Others could write to the directory of the store or to a directory above it.',
-    action: 'Give the directory to the service user and take the write permission from the others.',
+    meaning: 'Other users can write to the directory of the store or to a directory above it.',
+    action:
+      'Make the service user the owner of the directory and remove the write permission of others.',
   },
   ERR_STORE_TOO_LARGE: {
-    meaning: 'A write is larger than an entry of the log may be; nothing was written.',
+    meaning: 'A write exceeds the maximum size of a log entry. Nothing was written.',
     action: 'Split the write, or raise max_payload of the NATS servers.',
   },
   ERR_STORE_UNAVAILABLE: {
-    meaning: 'The engine failed, for instance because the disk did; nothing was acknowledged.',
-    action: 'Look at the cause, free the resource it names, try again.',
+    meaning:
+      'The storage engine failed, for example because of a disk failure. Nothing was acknowledged.',
+    action: 'Remove the cause that the message names and try again.',
     retry: true,
   },
   ERR_STORE_VERSION: {
     meaning:
-      'The directory, or a row in it, was written by a version of this package with another layout.',
+      'The directory, or a row in it, was written by a version of this package with a different layout.',
     action: 'Run the version that wrote it, or a later one that can convert it.',
   },
   ERR_WATCH_OVERRUN: {
-    meaning: 'A watcher did not read fast enough and changes were dropped for it.',
-    action: 'Watch again, then list what was being watched.',
+    meaning: 'A watcher did not read fast enough and missed changes.',
+    action: 'Watch again, then list the watched keys.',
     retry: true,
   },
 } satisfies Readonly<Record<string, ErrorEntry>>;
 
-/** Why a store call failed; what each means is in {@link storeErrors}. */
+/** Code of a store error. {@link storeErrors} explains each code. */
 export type StoreErrorCode = keyof typeof storeErrors;
 
-/** The engine or the disk failed; the operating system's reason is said. */
+/**
+ * Returns the error for a failure of the engine or the disk, with the operating system's reason.
+ */
 export function storeUnavailable(what: string, cause: unknown): StoreError {
   const reason =
     describeSystemError(cause) ?? (cause instanceof Error ? cause.message : String(cause));
   return new StoreError('ERR_STORE_UNAVAILABLE', `${what}: ${reason}`, { cause });
 }
 
-/** The words for a write that found no room. */
-export const diskFullMessage = 'the disk of the store is full: nothing was kept';
+/** Message of a write that failed because the disk is full. */
+export const diskFullMessage = 'the disk of the store is full: nothing was written';

@@ -3,15 +3,15 @@ import type { RowTables, Tables } from './tables.ts';
 
 const rowsPerSweep = 1000;
 
-/** Removes entries that have expired, at most a thousand. Resolves with how many. */
+/** Removes at most a thousand expired entries. Resolves with their number. */
 export async function sweepExpired(tables: Tables, now: number): Promise<number> {
   const range = { from: Buffer.alloc(0), to: packNumber(now), limit: rowsPerSweep };
-  // Looked at first, so that an idle store writes nothing.
+  // The first read is outside a transaction, so that an idle store writes nothing.
   if (tables.expiries.range({ ...range, limit: 1 }).length === 0) return 0;
   return await tables.transaction(() => removeExpired(tables, now));
 }
 
-/** The same inside a transaction. */
+/** Removes at most a thousand expired entries inside a transaction. Returns their number. */
 export function removeExpired(tables: RowTables, now: number): number {
   const range = { from: Buffer.alloc(0), to: packNumber(now), limit: rowsPerSweep };
   const rows = tables.expiries.range(range);

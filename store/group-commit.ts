@@ -2,16 +2,16 @@ import { StoreError } from './errors.ts';
 
 /** A write that waits for a transaction. */
 interface PendingWrite {
-  /** Writes. Its StoreError is its own: no other write of the transaction fails by it. */
+  /** Performs the write. If it throws a StoreError, only this write fails, not the transaction. */
   run(): void;
-  /** Settles the promise of the write, which is durable. */
+  /** Resolves the promise of the write, which is durable now. */
   done(): void;
   failed(error: unknown): void;
 }
 
 /**
- * Writes together what waits for a transaction: whatever is asked for until the engine gives one
- * shares it, its commit and its synchronisation with the disk.
+ * Groups waiting writes into one transaction. All writes requested before the engine starts the
+ * transaction share its commit and its synchronisation with the disk.
  */
 export class GroupCommit {
   readonly #transaction: (work: () => void) => Promise<unknown>;
@@ -19,8 +19,8 @@ export class GroupCommit {
   #waiting: PendingWrite[] = [];
 
   /**
-   * @param transaction does the work in one transaction; takes it back where it throws
-   * @param toError what those are told whose transaction failed
+   * @param transaction runs the work in one transaction and rolls it back if it throws
+   * @param toError returns the error for the writes of a failed transaction
    */
   constructor(
     transaction: (work: () => void) => Promise<unknown>,
@@ -31,8 +31,9 @@ export class GroupCommit {
   }
 
   /**
-   * @param work throws a StoreError before it writes anything, or none
-   * @throws StoreError that of the work; that of a transaction which failed
+   * Runs a write in the next transaction.
+   * @param work must not have written anything if it throws a StoreError
+   * @throws StoreError that of the work, or that of a failed transaction
    */
   run<T>(work: () => T): Promise<T> {
     return new Promise((resolve, reject) => {
@@ -63,7 +64,7 @@ export class GroupCommit {
         for (const one of group) one.run();
       });
     } catch (cause) {
-      // The engine gave no transaction at all.
+      // The engine failed before it started a transaction.
       if (group === this.#waiting) this.#waiting = [];
       const error = await this.#toError(cause);
       for (const one of group) one.failed(error);

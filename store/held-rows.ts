@@ -1,4 +1,7 @@
-/** Work that one process of a cluster does, and another one goes on with when that one is gone. */
+/**
+ * Work that one process of a cluster performs and that another process continues after the first
+ * has stopped.
+ */
 
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
@@ -9,7 +12,7 @@ import type { Change, Entry, Key, Operation } from './store.ts';
 
 const lookMs = 5000;
 const nobody = '';
-/** That no row has. */
+/** Revision that no row has. */
 const noRevision = Number.MAX_SAFE_INTEGER;
 
 type RowOperation = Exclude<Operation, { readonly op: 'append' }>;
@@ -18,7 +21,7 @@ type RowOperation = Exclude<Operation, { readonly op: 'append' }>;
 interface RowState {
   get(key: Key): Promise<Entry | undefined>;
   write(operations: readonly RowOperation[]): Promise<number>;
-  /** Tells each row below a prefix, and from then on each change of one. */
+  /** Calls the listener for each row below a prefix, and then for each change. */
   follow(prefix: Key, listener: (change: Change) => void): Promise<void>;
 }
 
@@ -26,20 +29,22 @@ interface RowCluster {
   /** Name of this member. */
   readonly member: string;
   isGone(member: string): boolean;
-  /** Whether this member does now what one of them does for all. */
+  /** Whether this member currently performs the tasks that one member performs for all. */
   readonly isHeld: boolean;
   onHeld(listener: () => void): void;
 }
 
-/** Rows of work that is not over: who does it, and the bytes of the module whose work it is. */
+/**
+ * Rows of unfinished work: the process that performs it, and data of the module that it belongs to.
+ */
 const heldRow = defineRow({
   name: 'held work',
   schema: Type.Object({
-    /** Name of the member that does it. */
+    /** Name of the member that performs the work. */
     member: Type.String(),
-    /** Of the process; empty: whoever takes it. */
+    /** Id of the process that performs the work. Empty if any process may take it. */
     process: Type.String(),
-    /** Somebody wants it to end; whether what is done is taken back. */
+    /** Request to cancel the work. `undo` states whether to revert its effects. */
     cancel: Type.Optional(Type.Object({ undo: Type.Boolean() })),
     body: Bytes,
   }),
@@ -51,7 +56,7 @@ const heldRow = defineRow({
 
 type RowHead = Omit<RowOf<typeof heldRow>, 'body'>;
 
-/** A row, as it was last heard of. */
+/** A row in its latest received version. */
 export interface HeldRow extends RowHead {
   readonly revision: number;
 }
@@ -59,37 +64,37 @@ export interface HeldRow extends RowHead {
 export interface HeldRowsOptions {
   readonly state: RowState;
   readonly cluster: RowCluster;
-  /** What the keys of the rows begin with. */
+  /** Prefix of the keys of the rows. */
   readonly prefix: Key;
   /**
-   * Goes on with what another process began, and takes the row; it is forgotten where this rejects
-   * with anything else than a StoreError.
+   * Continues work of another process and takes over its row. If it rejects with anything other
+   * than a StoreError, the row is deleted.
    */
   readonly resume: (id: string, body: Uint8Array, cancel: RowHead['cancel']) => Promise<void>;
-  /** A row has changed; `undefined`: it is not there any more. */
+  /** Called when a row has changed, with `undefined` if it was deleted. */
   readonly onChange?: (id: string, row: HeldRow | undefined) => void;
   readonly log: Logger;
 }
 
-/** Work of this process, while it goes on. */
+/** Work that this process is performing. */
 export interface Hold {
-  /** Fires when another process has it. */
+  /** Aborted when another process has taken over the work. */
   readonly lost: AbortSignal;
   readonly release: () => void;
 }
 
 /**
- * Rows of work that is not over. Who does it is named there, and whoever is named no longer writes
- * nothing of it.
+ * Rows of unfinished work. Each row names the process that performs the work. A process that a row
+ * has ceased to name cannot write to the row.
  */
 export class HeldRows {
-  /** Name of this process in its rows. */
+  /** Id of this process in its rows. */
   readonly process: string = randomUUID();
   readonly #options: HeldRowsOptions;
   readonly #rows = new Map<string, HeldRow>();
-  /** Ends what this process does of a row that another one has now. */
+  /** Controllers that stop the work of this process when another process takes over its row. */
   readonly #held = new Map<string, AbortController>();
-  /** To be forgotten, once that can be written. */
+  /** Ids of rows that could not be deleted yet. */
   readonly #forgotten = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
   #looking: Promise<void> = Promise.resolve();
@@ -99,13 +104,15 @@ export class HeldRows {
     this.#options = options;
   }
 
-  /** Resolves when all rows are known. */
+  /** Loads all rows and follows their changes. Resolves when all rows are loaded. */
   async follow(): Promise<void> {
     const { state, prefix } = this.#options;
     await state.follow(prefix, (change) => this.#note(change));
   }
 
-  /** Goes on with what this member did before, and with what others leave. */
+  /**
+   * Continues the work of earlier processes of this member, and work that other members have left.
+   */
   start(): void {
     this.#timer = setInterval(() => this.#look(), lookMs).unref();
     this.#options.cluster.onHeld(() => this.#look());
@@ -116,13 +123,13 @@ export class HeldRows {
     return this.#rows.get(id);
   }
 
-  /** Whether another process does it, that is not gone. */
+  /** Whether another running process performs the work. */
   isElsewhere(id: string): boolean {
     const row = this.#rows.get(id);
     return row !== undefined && row.process !== this.process && !this.#isFree(row);
   }
 
-  /** This process begins with it. */
+  /** Registers work that this process starts. */
   hold(id: string): Hold {
     const lost = new AbortController();
     this.#held.set(id, lost);
@@ -132,13 +139,16 @@ export class HeldRows {
     return { lost: lost.signal, release };
   }
 
-  /** What is written down of work that is not over. */
+  /** Returns the stored data of unfinished work. */
   async read(id: string): Promise<Uint8Array | undefined> {
     const entry = await this.#options.state.get(this.#key(id));
     return entry === undefined ? undefined : heldRow.decode(entry).body;
   }
 
-  /** Has whoever does it end it; nothing happens where it is over. */
+  /**
+   * Requests the process that performs the work to cancel it. Does nothing if the work has
+   * finished.
+   */
   async cancel(id: string, undo: boolean): Promise<void> {
     const { state } = this.#options;
     for (;;) {
@@ -155,8 +165,8 @@ export class HeldRows {
   }
 
   /**
-   * Forgets what cannot go on, of this process or of one that is gone. Where that cannot be written
-   * now, it is tried again.
+   * Deletes the row of work that cannot continue, of this process or of one that has stopped. If
+   * the row cannot be written now, the deletion is retried.
    */
   async forget(id: string): Promise<void> {
     this.#forgotten.add(id);
@@ -165,11 +175,18 @@ export class HeldRows {
       this.#forgotten.delete(id);
     } catch (error) {
       if (isSecond(error)) this.#forgotten.delete(id);
-      else this.#options.log.debug({ run: id, err: error }, 'a run was not forgotten yet');
+      else
+        this.#options.log.debug(
+          { run: id, err: error },
+          'cannot delete the row of a run yet; it will be retried',
+        );
     }
   }
 
-  /** Makes this process the one that does it; nothing is written where another one does. */
+  /**
+   * Returns the operations that assign the work to this process. The write fails if another process
+   * performs it.
+   */
   take(id: string, body: Uint8Array): RowOperation[] {
     const { member } = this.#options.cluster;
     const value = heldRow.encode({ member, process: this.process, body });
@@ -177,17 +194,20 @@ export class HeldRows {
     return [{ op: 'put', key: this.#key(id), value, ifRevision }];
   }
 
-  /** Lets a write fail where another process does it by now. */
+  /** Returns a condition that makes a write fail if another process performs the work. */
   condition(id: string): RowOperation[] {
     return [{ op: 'require', key: this.#key(id), ifRevision: this.#ownRevision(id) }];
   }
 
-  /** Ends it, unless another process does it by now. */
+  /**
+   * Returns the operations that delete the row. The write fails if another process performs the
+   * work.
+   */
   end(id: string): RowOperation[] {
     return [{ op: 'delete', key: this.#key(id), ifRevision: this.#ownRevision(id) }];
   }
 
-  /** Ends what no other process does; nothing is written where another one does. */
+  /** Returns the operations that delete the row if no other running process performs the work. */
   endLeft(id: string): RowOperation[] {
     const row = this.#rows.get(id);
     if (row === undefined) return [];
@@ -196,9 +216,9 @@ export class HeldRows {
   }
 
   /**
-   * Writes, with {@link condition} or {@link end}, as long as this process does it: also where the row
-   * changes meanwhile because somebody cancels it.
-   * @throws StoreError ERR_REVISION once another process does it
+   * Repeats a write that uses {@link condition} or {@link end} as long as this process performs the
+   * work, because the row also changes when it is cancelled.
+   * @throws StoreError ERR_REVISION once another process performs the work
    */
   async whileOwn(id: string, write: () => Promise<void>): Promise<void> {
     for (;;) {
@@ -210,7 +230,7 @@ export class HeldRows {
     }
   }
 
-  /** Leaves what this process does to the others. */
+  /** Releases the work of this process to the other members. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#timer);
@@ -225,7 +245,10 @@ export class HeldRows {
       await state
         .write([{ op: 'put', key: this.#key(id), value, ifRevision }])
         .catch((error: unknown) => {
-          log.warn({ run: id, err: error }, 'a run was not left to the other members at once');
+          log.warn(
+            { run: id, err: error },
+            'cannot release a run to the other members immediately; they take it over later',
+          );
         });
     }
   }
@@ -259,11 +282,11 @@ export class HeldRows {
     this.#options.onChange?.(id, undefined);
   }
 
-  /** Whether whoever did it is gone. */
+  /** Whether the process that performed the work has stopped. */
   #isFree({ member, process }: HeldRow): boolean {
     if (process === nobody) return true;
     const { cluster } = this.#options;
-    // A process of this member before this one.
+    // An earlier process of this member.
     if (member === cluster.member) return process !== this.process;
     return cluster.isGone(member);
   }
@@ -287,20 +310,20 @@ export class HeldRows {
       const entry = await state.get(this.#key(id));
       if (entry === undefined) return;
       const { body, ...head } = heldRow.decode(entry);
-      log.info({ run: id }, 'a run goes on that another process began');
+      log.info({ run: id }, 'continuing a run that another process started');
       await resume(id, body, head.cancel).catch(async (error: unknown) => {
         if (error instanceof StoreError) throw error;
-        log.error({ run: id, err: error }, 'a run of another process cannot go on');
+        log.error({ run: id, err: error }, 'cannot continue a run of another process');
         await this.forget(id);
       });
     } catch (error) {
-      // Another member was first, or nothing can be written now: the next look sees.
+      // Another member was faster, or writes are not possible now. The next check retries.
       log.debug({ run: id, err: error }, 'a run was not taken over');
     }
   }
 }
 
-/** Another member was first. */
+/** Whether the error means that another member was faster. */
 function isSecond(error: unknown): boolean {
   return error instanceof StoreError && error.code === 'ERR_REVISION';
 }

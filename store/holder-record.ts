@@ -3,24 +3,24 @@ import { StoreError } from './errors.ts';
 import { encodeKey } from './key-bytes.ts';
 import type { Table, Tables } from './tables.ts';
 
-/** The process that has a store, and how many have had it: what was made under another epoch is past. */
+/** Process that holds a store, with an epoch. Data of an earlier epoch is outdated. */
 export interface StoreHolder extends LockHolder {
-  /** Higher than that of every process that had the store before, and than after a restore. */
+  /** Epoch, higher than that of every earlier holder, and higher after a restore. */
   readonly epoch: number;
 }
 
 const holderKey = encodeKey(['holder']);
 
 /**
- * The record of this process in the store. Each write looks for it in its own transaction, so that
- * a process which was replaced writes nothing more, however that came about and however late it
- * notices.
+ * The record of this process in the store. Each write checks it in its own transaction. So a
+ * process that was replaced can no longer write, for whatever reason it was replaced and however
+ * late it notices.
  */
 export class HolderRecord {
   readonly holder: StoreHolder;
   readonly #meta: Table;
   readonly #own: Buffer;
-  /** As it was when the store was opened; a disk that was full then has it still. */
+  /** Record when the store was opened. If the disk was full then, the store still contains it. */
   readonly #previous: Buffer | undefined;
   #onFenced: ((error: StoreError) => void) | undefined;
 
@@ -37,20 +37,20 @@ export class HolderRecord {
   }
 
   /**
-   * Inside a transaction, before it writes anything.
+   * Checks the record inside a transaction, before it writes anything.
    * @throws StoreError ERR_STORE_FENCED
    */
   assert(): void {
     const found = this.#meta.get(holderKey);
     if (found?.equals(this.#own)) return;
     if (!isSame(found, this.#previous)) {
-      const message = `process ${this.holder.pid} has lost the store to epoch ${epochOf(found)}`;
+      const message = `process ${this.holder.pid} has lost the store to a process with epoch ${epochOf(found)}`;
       throw this.#fenced(new StoreError('ERR_STORE_FENCED', message));
     }
     this.#meta.put(holderKey, this.#own);
   }
 
-  /** After the transaction, which is given up: whoever is told may use the store. */
+  /** Calls `onFenced` after the transaction was aborted, because the callback may use the store. */
   #fenced(error: StoreError): StoreError {
     const tell = this.#onFenced;
     this.#onFenced = undefined;

@@ -1,4 +1,4 @@
-/** What must survive: the store's interface and its engines. */
+/** Durable storage: the store interface and its engines. */
 
 export { type BackupReceipt, readBackup } from './backup.ts';
 export type { KeyedChange } from './change-feed.ts';

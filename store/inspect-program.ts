@@ -1,4 +1,7 @@
-/** Reads the store in the directory given, and tells its parent what it found. */
+/**
+ * Program that inspects the store in the given directory and sends the result to its parent
+ * process.
+ */
 
 import { checkTables } from './check-tables.ts';
 import type { InspectionMessage } from './inspect.ts';

@@ -9,13 +9,13 @@ import { checkSignature } from './lmdb-tables.ts';
 
 const program = fileURLToPath(new URL('./inspect-program.ts', import.meta.url));
 
-/** What the program sends. */
+/** Message of the inspection program. */
 export type InspectionMessage = { readonly found: StoreInspection } | { readonly failed: string };
 
 /**
- * Reads a whole store, also beside the process that has it open, and changes nothing. It is done
- * in a process of its own, because LMDB trusts its file: a damaged one can end the process.
- * @throws StoreError ERR_STORE_CORRUPT; ERR_STORE_UNAVAILABLE when there is none
+ * Reads a store completely without changing it, even while another process has it open. It runs in
+ * a separate process, because LMDB trusts its file and a damaged one can crash the process.
+ * @throws StoreError ERR_STORE_CORRUPT; ERR_STORE_UNAVAILABLE without a store
  */
 export async function inspectStore(directory: string): Promise<StoreInspection> {
   const data = path.join(directory, 'data.mdb');
@@ -31,7 +31,10 @@ export async function inspectStore(directory: string): Promise<StoreInspection> 
   });
   await once(child, 'close');
   if (message === undefined) {
-    throw new StoreError('ERR_STORE_CORRUPT', `${data} is damaged: reading it ended the reader`);
+    throw new StoreError(
+      'ERR_STORE_CORRUPT',
+      `${data} is damaged: the process that read it crashed`,
+    );
   }
   if ('failed' in message) throw new StoreError('ERR_STORE_CORRUPT', `${data}: ${message.failed}`);
   return message.found;

@@ -1,7 +1,7 @@
 /**
- * Keys as bytes. The segments' UTF-8, each ended by 00; inside a segment 00 is written 01 01 and
- * 01 is written 01 02. So 00 only ever ends a segment, and the order of the bytes is the order
- * that {@link Key} promises.
+ * Encodes keys as bytes. Each segment is UTF-8 followed by 00. Inside a segment, 00 is written as
+ * 01 01 and 01 as 01 02. So 00 occurs only at the end of a segment, and the bytes sort in the order
+ * that {@link Key} documents.
  */
 
 import { StoreError } from './errors.ts';
@@ -11,44 +11,48 @@ const maxSegmentBytes = 512;
 const maxKeyBytes = 1024;
 const endOfSegment = 0x00;
 const escapeByte = 0x01;
-/** Most segments: as many bytes as characters, none of them to be escaped. */
+/** Form of most segments, with one byte per character and nothing to escape. */
 const plainSegment = /^[ -~]{1,512}$/;
 
 /**
- * The bytes of a key of one segment or more.
+ * Returns the bytes of a key with at least one segment.
  * @throws StoreError ERR_KEY
  */
 export function encodeKey(key: Key): Buffer {
-  if (key.length === 0) throw new StoreError('ERR_KEY', 'a key needs at least one segment');
+  if (key.length === 0) throw new StoreError('ERR_KEY', 'a key must have at least one segment');
   return encodePrefix(key);
 }
 
 /**
- * The bytes that every key under `prefix` begins with; none for the empty prefix.
+ * Returns the bytes with which every key under `prefix` begins. They are empty for the empty
+ * prefix.
  * @throws StoreError ERR_KEY
  */
 export function encodePrefix(prefix: Key): Buffer {
   const bytes = Buffer.from(prefix.map(encodeSegment).join(''));
   if (bytes.length > maxKeyBytes) {
-    throw new StoreError('ERR_KEY', `a key of ${bytes.length} bytes; at most ${maxKeyBytes}`);
+    throw new StoreError(
+      'ERR_KEY',
+      `the key has ${bytes.length} bytes; the maximum is ${maxKeyBytes}`,
+    );
   }
   return bytes;
 }
 
-/** The first bytes behind all keys under an encoded prefix. */
+/** Returns the smallest bytes that sort after all keys under an encoded prefix. */
 export function endOfPrefix(prefix: Buffer): Buffer {
-  if (prefix.length === 0) return Buffer.of(0xff); // no UTF-8 begins so
+  if (prefix.length === 0) return Buffer.of(0xff); // UTF-8 never begins with FF
   const end = Buffer.from(prefix);
   end[end.length - 1] = endOfSegment + 1;
   return end;
 }
 
-/** The first bytes behind an encoded key. */
+/** Returns the smallest bytes that sort after an encoded key. */
 export function keySuccessor(key: Buffer): Buffer {
   return Buffer.concat([key, Buffer.of(0)]);
 }
 
-/** The key of bytes made by {@link encodeKey}. */
+/** Decodes the bytes that {@link encodeKey} returned. */
 export function decodeKey(bytes: Buffer): Key {
   const segments: string[] = [];
   let start = 0;
@@ -59,18 +63,18 @@ export function decodeKey(bytes: Buffer): Key {
   return segments;
 }
 
-/** The segment as text whose UTF-8 is that of the key. */
+/** Returns the encoded segment as text, whose UTF-8 is the encoded key. */
 function encodeSegment(segment: string): string {
   if (plainSegment.test(segment)) return `${segment}\0`;
-  // Two different texts with lone surrogates would have the same UTF-8.
+  // Different texts with lone surrogates would have the same UTF-8.
   if (/\p{Surrogate}/u.test(segment)) {
-    throw new StoreError('ERR_KEY', 'a key segment with half a surrogate pair');
+    throw new StoreError('ERR_KEY', 'a key segment contains half a surrogate pair');
   }
   const length = Buffer.byteLength(segment);
   if (length === 0 || length > maxSegmentBytes) {
     throw new StoreError(
       'ERR_KEY',
-      `a key segment of ${length} bytes; 1 to ${maxSegmentBytes} are possible`,
+      `a key segment has ${length} bytes; it must have 1 to ${maxSegmentBytes}`,
     );
   }
   const escaped = segment.replaceAll('\u0001', '\u0001\u0002').replaceAll('\0', '\u0001\u0001');
@@ -88,7 +92,7 @@ function decodeSegment(bytes: Buffer): string {
   return Buffer.from(text).toString();
 }
 
-/** Whether a key as bytes begins with the bytes of a prefix. */
+/** Whether an encoded key begins with an encoded prefix. */
 export function isBelow(prefix: Buffer, key: Buffer): boolean {
   return key.subarray(0, prefix.length).equals(prefix);
 }

@@ -9,50 +9,56 @@ import type { Row, RowRange, Table, Tables } from './tables.ts';
 
 const binary = { keyEncoding: 'binary', encoding: 'binary' } as const;
 
-/** ENOSPC, EFBIG and EDQUOT as LMDB gives them. */
+/** LMDB's codes for ENOSPC, EFBIG and EDQUOT. */
 const fullCodes: ReadonlySet<unknown> = new Set([28, 27, 122]);
-/** EIO: of a failing disk, but also what LMDB gives when only a part of a write found room. */
+/**
+ * EIO. It means a failing disk, but LMDB also returns it if only a part of a write fitted on the
+ * disk.
+ */
 const inputOutputError = 5;
-/** With less room than this, a part of a write is more likely: more than the largest request. */
+/**
+ * Free space in bytes below which a partial write is the likely cause of EIO. It exceeds the
+ * largest request.
+ */
 const lowSpaceBytes = 128 * 1024 * 1024;
 
 /** Tables in an LMDB environment. */
 export interface LmdbTables extends Tables {
-  /** Writes a consistent copy, without free pages, as `data.mdb` in an existing directory. */
+  /** Writes a consistent copy, without free pages, as `data.mdb` into an existing directory. */
   copyTo(directory: string): Promise<void>;
 }
 
 /**
- * Opens or creates an LMDB environment in a directory. Transactions asked for while one is being
+ * Opens or creates an LMDB environment in a directory. Transactions requested while one is being
  * synchronised share the next commit.
- * @param isReadOnly - opens one that exists, also beside the process that writes it
+ * @param isReadOnly - opens an existing environment only, even while another process writes to it
  * @throws StoreError ERR_STORE_UNAVAILABLE, ERR_STORE_FULL
  */
 export function openLmdbTables(directory: string, isReadOnly = false): LmdbTables {
   try {
-    // Without overlapping synchronisation a promise resolves when the data and then the page
-    // that points to it are on disk. Measured with 1, 64 and 1,000 writes under way: overlapping
-    // and waiting for `flushed` is not reliably faster.
+    // Without overlapping synchronisation, a promise resolves when the data and then the page that
+    // points to it are on disk. Measured with 1, 64 and 1,000 concurrent writes, overlapping and
+    // waiting for `flushed` is not reliably faster.
     const environment = open<Buffer, Buffer>({
       path: directory,
       maxDbs: 4,
       overlappingSync: false,
-      // With it, lmdb makes a promise for each batch that only it knows: a commit that fails
-      // would be an unhandled rejection, which ends the process.
+      // With it, lmdb creates an internal promise for each batch. A commit that fails would then be
+      // an unhandled rejection, which ends the process.
       eventTurnBatching: false,
       readOnly: isReadOnly,
       ...binary,
     });
     return tablesOf(environment, directory);
   } catch (cause) {
-    throw engineFailure(`the store in ${directory} could not be opened`, cause);
+    throw engineFailure(`cannot open the store in ${directory}`, cause);
   }
 }
 
 function tablesOf(environment: RootDatabase<Buffer, Buffer>, directory: string): LmdbTables {
   const table = (name: string): Table => new LmdbTable(environment.openDB({ name, ...binary }));
   const commits = new GroupCommit(
-    // A child transaction, so that a group that throws is taken back.
+    // A child transaction rolls back a group that throws.
     (work) => environment.childTransaction(work),
     async (cause) =>
       engineFailure('a write failed', await toStoreError(cause), await isLowOnSpace(directory)),
@@ -67,7 +73,7 @@ function tablesOf(environment: RootDatabase<Buffer, Buffer>, directory: string):
       try {
         await environment.backup(target, true);
       } catch (cause) {
-        throw engineFailure('the store could not be copied', cause);
+        throw engineFailure('cannot copy the store', cause);
       }
     },
     close: () => environment.close(),
@@ -106,8 +112,8 @@ class LmdbTable implements Table {
 }
 
 /**
- * Why a commit failed. lmdb gives it as a promise on the error, rejected in the same turn; nobody
- * else handles it.
+ * Returns the reason of a failed commit. lmdb attaches it to the error as a promise, which rejects
+ * in the same turn and has no other handler.
  */
 async function toStoreError(error: unknown): Promise<unknown> {
   if (!(error instanceof Error) || !('commitError' in error)) return error;
@@ -137,11 +143,11 @@ function isFull(error: Error, hasLittleRoom: boolean): boolean {
   if ('code' in error) {
     return fullCodes.has(error.code) || (hasLittleRoom && error.code === inputOutputError);
   }
-  // The copy gives its reason as text alone.
+  // The copy function reports its reason as text only.
   return /no space left|quota exceeded|file too large/i.test(error.message);
 }
 
-/** The library that holds the files of an embedded store, for instance `lmdb 3.5.6`. */
+/** Returns the name and version of the library for embedded stores, for example `lmdb 3.5.6`. */
 export function engineVersion(): string {
   const file = new URL('package.json', import.meta.resolve('lmdb'));
   const { version }: { version: string } = JSON.parse(readFileSync(file, 'utf8'));
@@ -149,7 +155,7 @@ export function engineVersion(): string {
 }
 
 /**
- * LMDB ends the process when it is given a file that is not its own, so look first.
+ * Checks that a file is an LMDB database, because LMDB crashes the process on any other file.
  * @throws StoreError ERR_STORE_CORRUPT
  */
 export async function checkSignature(file: string): Promise<void> {

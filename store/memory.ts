@@ -2,13 +2,13 @@ import type { Store } from './store.ts';
 import { TableStore } from './table-store.ts';
 import type { Row, RowRange, Table, Tables } from './tables.ts';
 
-/** How a memory store is made. */
+/** Options of {@link createMemoryStore}. */
 export interface MemoryStoreOptions {
-  /** The clock that entries expire by, in milliseconds since 1970. Default: `Date.now`. */
+  /** Clock for expiry, in milliseconds since 1970. Default: `Date.now`. */
   readonly now?: () => number;
 }
 
-/** A store that is gone with the process: for tests and for masters that are thrown away. */
+/** Creates a store in memory, for tests and temporary masters. */
 export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
   const tables: Tables = {
     entries: new MemoryTable(),
@@ -47,11 +47,11 @@ class MemoryTable implements Table {
     const rows = reverse
       ? this.#rows.slice(end - count, end).reverse()
       : this.#rows.slice(first, first + count);
-    // Copies, because what a caller does to a value must not reach the store.
+    // Values are copied, so that changes by a caller do not reach the store.
     return rows.map(({ key, value }) => ({ key, value: Buffer.from(value) }));
   }
 
-  /** Index of the first row whose key is not before `key`. */
+  /** Returns the index of the first row whose key is not before `key`. */
   #indexOf(key: Buffer): number {
     let low = 0;
     let high = this.#rows.length;

@@ -1,6 +1,7 @@
 /**
- * Which process holds a directory: a file beside its lock says so, which can be read while that
- * process answers nothing, and by which another process of its account may end it.
+ * Identity of the process that holds a directory, in a file beside the lock. The file can be read
+ * while that process does not respond. Another process of the same account can end it with this
+ * information.
  */
 
 import { readFileSync, readlinkSync, statSync } from 'node:fs';
@@ -8,23 +9,23 @@ import { chown, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { codeOf, isDiskFull, readTextIfPresent, writeFileAtomically } from '#runtime';
 
-/** A process, for as long as this kernel runs. */
+/** Identity of a process, unique until the kernel restarts. */
 export interface ProcessIdentity {
-  /** As its PID namespace counts. */
+  /** Process id in its own PID namespace. */
   readonly pid: number;
-  /** When it started, in clock ticks since the boot: process ids are used again. */
+  /** Start time in clock ticks since the boot. It distinguishes processes with the same id. */
   readonly startTicks: number;
-  /** `pid:[…]`, as `/proc/<pid>/ns/pid` has it. */
+  /** PID namespace in the form of `/proc/<pid>/ns/pid`: `pid:[…]`. */
   readonly pidNamespace: string;
-  /** Of the kernel: the first PID namespace has the same name on all of them. */
+  /** Boot id of the kernel, because the first PID namespace has the same name on all kernels. */
   readonly bootId: string;
   readonly uid: number;
 }
 
-/** What became of a holder that was to be ended. */
+/** Result of {@link endHolder}. */
 export type EndedHolder =
   | { readonly isEnded: true; readonly pid: number }
-  /** For a person. */
+  /** Reason in words. */
   | { readonly isEnded: false; readonly reason: string };
 
 interface HolderFile extends ProcessIdentity {
@@ -32,17 +33,19 @@ interface HolderFile extends ProcessIdentity {
 }
 
 interface RunningProcess {
-  /** `Z` and `X`: it has ended, and nobody has asked for its exit code yet. */
+  /**
+   * Process state. `Z` and `X` mean that the process has ended, but its exit code was not yet read.
+   */
   readonly state: string;
   readonly startTicks: number;
 }
 
-/** The file beside the lock. */
+/** Name of the file beside the lock. */
 const fileName = 'holder.json';
 
 /**
- * Writes down that this process holds the directory. Does nothing where there is no `/proc`, nor on a
- * full disk, where a store must open all the same: nobody can end this process then.
+ * Stores the identity of the process that holds the directory. It does nothing without `/proc` or
+ * on a full disk, because a store must open anyway. Other processes then cannot end this one.
  */
 export async function recordOwnProcess(directory: string, generation: number): Promise<void> {
   const own = ownIdentity();
@@ -55,7 +58,7 @@ export async function recordOwnProcess(directory: string, generation: number): P
   }
 }
 
-/** Gives the file to another account. */
+/** Changes the owner of the file to another account. */
 export async function giveRecordTo(directory: string, uid: number, gid: number): Promise<void> {
   try {
     await chown(path.join(directory, fileName), uid, gid);
@@ -64,7 +67,7 @@ export async function giveRecordTo(directory: string, uid: number, gid: number):
   }
 }
 
-/** Removes the file, unless it names another process: one that took the directory from this one. */
+/** Removes the file, unless it names another process that has taken over the directory. */
 export async function removeOwnRecord(directory: string): Promise<void> {
   const file = path.join(directory, fileName);
   const found = parseFile(await readTextIfPresent(file));
@@ -75,16 +78,16 @@ export async function removeOwnRecord(directory: string): Promise<void> {
 }
 
 /**
- * Ends the process that holds the directory by SIGKILL, if it is certain which one that is: it must
- * be of this kernel, this PID namespace and this account, and have started when the file says.
- * @param directory - its real path
- * @param generation - of the lock that it holds
+ * Ends the process that holds the directory with SIGKILL, if its identity is certain. The process
+ * must belong to this kernel, PID namespace and account, and have the start time in the file.
+ * @param directory - real path of the directory
+ * @param generation - generation of the lock that it holds
  */
 export async function endHolder(directory: string, generation: number): Promise<EndedHolder> {
   const found = parseFile(await readTextIfPresent(path.join(directory, fileName)));
   const own = ownIdentity();
   if (found?.generation !== generation || own === undefined) {
-    return { isEnded: false, reason: 'which process it is is not known' };
+    return { isEnded: false, reason: 'its process id is unknown' };
   }
   if (found.bootId !== own.bootId || found.pidNamespace !== own.pidNamespace) {
     return { isEnded: false, reason: 'it runs in another PID namespace, such as a container' };
@@ -92,7 +95,7 @@ export async function endHolder(directory: string, generation: number): Promise<
   return endProcess(found);
 }
 
-/** Between the last look at the process and its end nothing is waited for. */
+/** Checks and ends the process without waiting in between. */
 function endProcess({ pid, startTicks }: ProcessIdentity): EndedHolder {
   if (pid === process.pid) return { isEnded: false, reason: 'it is this process' };
   if (isGone({ pid, startTicks })) return { isEnded: true, pid };
@@ -107,7 +110,7 @@ function endProcess({ pid, startTicks }: ProcessIdentity): EndedHolder {
   return { isEnded: true, pid };
 }
 
-/** Whether a process has ended, where that can be said for certain. */
+/** Whether a process has certainly ended. */
 export function hasEnded({ pidNamespace, bootId, ...started }: ProcessIdentity): boolean {
   const own = ownIdentity();
   return own?.bootId === bootId && own.pidNamespace === pidNamespace && isGone(started);
@@ -118,7 +121,7 @@ function isGone({ pid, startTicks }: Pick<ProcessIdentity, 'pid' | 'startTicks'>
   return running?.startTicks !== startTicks || 'ZX'.includes(running.state);
 }
 
-/** Of this process; `undefined` where there is no `/proc`. */
+/** Returns the identity of this process, or `undefined` without `/proc`. */
 export function ownIdentity(): ProcessIdentity | undefined {
   const running = readProcess(process.pid);
   if (running === undefined) return undefined;
@@ -131,7 +134,7 @@ export function ownIdentity(): ProcessIdentity | undefined {
   };
 }
 
-/** From `/proc/<pid>/stat`; the name of the program stands in brackets and may hold anything. */
+/** Reads `/proc/<pid>/stat`. The program name in parentheses may contain any characters. */
 function readProcess(pid: number): RunningProcess | undefined {
   let text: string;
   try {

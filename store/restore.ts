@@ -12,29 +12,29 @@ import type { Store } from './store.ts';
 import { TableStore } from './table-store.ts';
 
 export interface RestoreOptions {
-  /** A backup that `EmbeddedStore.backup` made, or the copy that an upgrade kept. */
+  /** File that `EmbeddedStore.backup` or an upgrade wrote. */
   readonly file: string;
-  /** Of the store that it takes the place of; made if it is missing. */
+  /** Directory of the store to replace. It is created if it is missing. */
   readonly directory: string;
-  /** Changes the restored store before it takes its place. Default: nothing. */
+  /** Changes the restored store before it replaces the old one. Default: no change. */
   readonly adapt?: (store: Store) => Promise<void>;
-  /** Default: the system's clock, milliseconds since 1970. */
+  /** Clock, in milliseconds since 1970. Default: the system's clock. */
   readonly now?: () => number;
 }
 
-/** A backup that has taken the place of a store. */
+/** Result of a restore. */
 export interface RestoreReceipt {
-  /** What was restored. */
+  /** Content of the restored store. */
   readonly restored: StoreInspection;
-  /** The directory that holds the store as it was before; `undefined` if there was none. */
+  /** Directory with the previous store, or `undefined` if there was none. */
   readonly old: string | undefined;
 }
 
 /**
- * Puts a backup in the place of a store that nobody has open. The backup is looked at from one
- * end to the other first; the old store is kept in a directory beside it. Whenever it is cut
- * short, either the old store or the restored one is there, whole.
- * @throws StoreError ERR_STORE_LOCKED while a master has it open; ERR_STORE_CORRUPT,
+ * Replaces a store that no process has open with a backup. It first reads the backup completely,
+ * and moves the old store to a directory beside it. If it is interrupted at any time, either the
+ * old or the restored store is complete and in place.
+ * @throws StoreError ERR_STORE_LOCKED if a master has it open; ERR_STORE_CORRUPT or
  * ERR_STORE_VERSION for a backup that this version cannot use; ERR_STORE_BACKUP, ERR_STORE_FULL
  */
 export async function restoreStore(options: RestoreOptions): Promise<RestoreReceipt> {
@@ -43,7 +43,8 @@ export async function restoreStore(options: RestoreOptions): Promise<RestoreRece
   const lock = await lockDirectory(directory);
   const prefix = `${directory}-restoring-`;
   try {
-    // Nobody else restores while the lock is held: what is there was left by one that was killed.
+    // No other process restores while the lock is held, so these files are left over from a killed
+    // one.
     await removeAll(prefix);
     const fresh = await mkdtemp(prefix);
     try {
@@ -53,7 +54,7 @@ export async function restoreStore(options: RestoreOptions): Promise<RestoreRece
       await syncFile(data);
       const old = await keepReplacedStore(directory, new Date(now()));
       await chownToDirectoryOwner(directory, [data, ...(old === undefined ? [] : [old])], lock);
-      // One step: there is no moment without a store.
+      // One step, so that there is a store at every moment.
       await rename(data, path.join(directory, 'data.mdb'));
       await syncDirectory(directory);
       return { restored, old };
@@ -86,20 +87,23 @@ async function extract(file: string, data: string): Promise<void> {
   }
 }
 
-/** Its seal is right, so LMDB may open it: see `checkSignature` in table-store.ts. */
+/**
+ * Checks the restored store. Its seal is valid, so LMDB may open it: see `checkSignature` in
+ * lmdb-tables.ts.
+ */
 async function checkRestored(
   directory: string,
   { file, adapt, now = Date.now }: RestoreOptions,
 ): Promise<StoreInspection> {
   const tables = openLmdbTables(directory);
-  // What is restored as it was may belong to a log, which says when rows expire.
+  // A store that is restored unchanged may belong to a log, which decides when rows expire.
   const store = new TableStore(tables, now, adapt !== undefined);
   try {
     const found = checkTables(tables);
     if (found.layout > layoutVersion) {
       throw new StoreError(
         'ERR_STORE_VERSION',
-        `${file} has layout ${found.layout}; this version knows layouts up to ${layoutVersion}`,
+        `${file} has layout ${found.layout}; this version supports layouts up to ${layoutVersion}`,
       );
     }
     const [problem] = found.problems;
@@ -132,7 +136,7 @@ async function keepReplacedStore(directory: string, now: Date): Promise<string |
   return old;
 }
 
-/** Root restores for the account whose folder the store lies in. */
+/** Changes the owner of the files if root restores a store of another account. */
 async function chownToDirectoryOwner(
   directory: string,
   made: readonly string[],
@@ -146,5 +150,7 @@ async function chownToDirectoryOwner(
 
 function asStoreError(cause: unknown): unknown {
   if (!isDiskFull(cause)) return cause;
-  return new StoreError('ERR_STORE_FULL', 'no room for the restored store', { cause });
+  return new StoreError('ERR_STORE_FULL', 'the disk is full: cannot write the restored store', {
+    cause,
+  });
 }

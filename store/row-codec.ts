@@ -1,9 +1,9 @@
 /**
- * Codecs of stored rows. The module that stores a row defines its schema, its upgrades from earlier
- * versions, and nothing else: types, encoding and checks follow from the definition.
+ * Codecs of stored rows. The module that stores a row defines its schema and its upgrades from
+ * earlier versions. Types, encoding and checks follow from the definition.
  *
- * A row begins with the byte 0xC1 and its version. MessagePack reserves that byte and UTF-8 has no
- * use for it, so that rows written before there were versions (version 0) are told apart.
+ * A row begins with the byte 0xC1 and its version. MessagePack reserves that byte and UTF-8 does
+ * not use it, which distinguishes these rows from rows without a version (version 0).
  */
 
 import { Packr, RESERVE_START_SPACE } from 'msgpackr';
@@ -13,7 +13,7 @@ import { StoreError } from './errors.ts';
 import { checkRowBody } from './row-limits.ts';
 import type { Entry } from './store.ts';
 
-/** Encodes a field that MessagePack of JavaScript's values cannot hold exactly. */
+/** Encodes a field that MessagePack cannot represent exactly with JavaScript values. */
 export interface FieldCodec {
   pack(value: unknown): Uint8Array;
   unpack(bytes: Uint8Array): unknown;
@@ -28,11 +28,11 @@ export interface RowDefinition<S extends TSchema> {
   readonly name: string;
   /** Fields of the current version. */
   readonly schema: S;
-  /** Fields that are stored as bytes of another encoding, for example values from minions. */
+  /** Fields that are stored as bytes in another encoding, for example values from minions. */
   readonly packed?: Readonly<Record<string, FieldCodec>>;
   /** Reads a row of version 0 into the fields of version 1. Default: there are no such rows. */
   readonly unversioned?: (bytes: Uint8Array) => unknown;
-  /** Whether a row is of version 0. Default: it does not begin as later ones do. */
+  /** Whether a row has version 0. Default: whether its first byte differs from 0xC1. */
   readonly isUnversioned?: (bytes: Uint8Array) => boolean;
   /** The function at index n upgrades a row of version n + 1. */
   readonly upgrades?: readonly ((old: OldRow) => OldRow)[];
@@ -78,7 +78,7 @@ export const jsonField: FieldCodec = {
 const marker = 0xc1;
 const headBytes = 2;
 
-/** Rows above this size get a buffer of their own, which is not kept. */
+/** Maximum size of a row in the shared buffer, in bytes. Larger rows get a temporary buffer. */
 const slabBytes = 8192;
 
 const packr = new Packr({ useRecords: false, variableMapSize: true });
@@ -118,7 +118,7 @@ class SchemaRowCodec<S extends TSchema> implements RowCodec<Readonly<Static<S>>>
     if (version > this.version) {
       throw new StoreError(
         'ERR_STORE_VERSION',
-        `the ${this.#definition.name} in row ${key.join('/')} was written in version ${version}; this program reads versions up to ${this.version}`,
+        `the ${this.#definition.name} in row ${key.join('/')} has version ${version}; this program reads versions up to ${this.version}`,
       );
     }
     let row: unknown;
@@ -133,7 +133,7 @@ class SchemaRowCodec<S extends TSchema> implements RowCodec<Readonly<Static<S>>>
     throw this.#corrupt(key, new TypeError(`${first?.instancePath}: ${first?.message}`));
   }
 
-  /** 0xC1 without a version is damaged, and of no version that can be read. */
+  /** Returns the version of a row, or `undefined` for a damaged row: 0xC1 without a version. */
   #versionOf(value: Uint8Array): number | undefined {
     if (this.#definition.isUnversioned?.(value) === true) return 0;
     if (value[0] !== marker) return 0;
@@ -149,7 +149,7 @@ class SchemaRowCodec<S extends TSchema> implements RowCodec<Readonly<Static<S>>>
 
   #readUnversioned(value: Uint8Array): unknown {
     const { unversioned } = this.#definition;
-    if (unversioned === undefined) throw new TypeError('unknown version');
+    if (unversioned === undefined) throw new TypeError('rows without a version are not supported');
     return unversioned(value);
   }
 
@@ -165,7 +165,10 @@ class SchemaRowCodec<S extends TSchema> implements RowCodec<Readonly<Static<S>>>
     return fields;
   }
 
-  /** Packs fields in place, except for texts, numbers and the like, which are the same in both. */
+  /**
+   * Packs fields in place, except texts, numbers and other values that are the same in both
+   * encodings.
+   */
   #pack(fields: Record<string, unknown>): Record<string, unknown> {
     let size = slabBytes;
     for (const [name, codec] of this.#packed) {

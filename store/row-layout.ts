@@ -15,27 +15,30 @@ import type { Row, Tables } from './tables.ts';
 
 const numberBytes = 8;
 
-/** An entry as it is stored. */
+/** A decoded entry. */
 export interface EntryRecord {
   readonly revision: number;
-  /** Milliseconds since 1970; `Infinity` if it is kept for ever. */
+  /** Expiry in milliseconds since 1970, or `Infinity`. */
   readonly expiresAt: number;
   readonly value: Buffer;
 }
 
-/** A number as eight bytes that sort like it. */
+/** Returns a number as eight bytes that sort like the number. */
 export function packNumber(value: number): Buffer {
   const bytes = Buffer.allocUnsafe(numberBytes);
   bytes.writeDoubleBE(value);
   return bytes;
 }
 
-/** The number of {@link packNumber}; 0 when there is none. */
+/** Returns the number of {@link packNumber}, or 0 if there is none. */
 export function unpackNumber(bytes: Buffer | undefined): number {
   return bytes === undefined ? 0 : bytes.readDoubleBE();
 }
 
-/** The row of an entry, a copy. Its revision is known when it is written: see {@link setRevision}. */
+/**
+ * Returns the row of an entry, with a copy of the value. {@link setRevision} sets its revision when
+ * it is written.
+ */
 export function packEntry(value: Uint8Array, expiresAt: number): Buffer {
   const row = Buffer.allocUnsafe(2 * numberBytes + value.length);
   row.writeDoubleBE(0, 0);
@@ -48,7 +51,7 @@ export function setRevision(row: Buffer, revision: number): void {
   row.writeDoubleBE(revision, 0);
 }
 
-/** The entry of a row. */
+/** Decodes the row of an entry. */
 export function unpackEntry(bytes: Buffer): EntryRecord {
   return {
     revision: bytes.readDoubleBE(0),
@@ -57,14 +60,14 @@ export function unpackEntry(bytes: Buffer): EntryRecord {
   };
 }
 
-/** The entry of a key as readers get it. */
+/** Returns an entry in the form for readers. */
 export function entryOf(key: Key, { value, revision, expiresAt }: EntryRecord): Entry {
   return expiresAt === Number.POSITIVE_INFINITY
     ? { key, value, revision }
     : { key, value, revision, expiresAt };
 }
 
-/** The key in `expiries` of an entry that ends. */
+/** Returns the key in `expiries` of an entry that expires. */
 export function packExpiry(expiresAt: number, key: Buffer): Buffer {
   const bytes = Buffer.allocUnsafe(numberBytes + key.length);
   bytes.writeDoubleBE(expiresAt);
@@ -72,22 +75,22 @@ export function packExpiry(expiresAt: number, key: Buffer): Buffer {
   return bytes;
 }
 
-/** The encoded key of the entry that a row of `expiries` is about. */
+/** Returns the encoded key of the entry that a row of `expiries` refers to. */
 export function keyOfExpiry(expiry: Buffer): Buffer {
   return expiry.subarray(numberBytes);
 }
 
-/** The key in `records` of one record of a stream. */
+/** Returns the key in `records` of a stream record. */
 export function packRecordKey(stream: Buffer, sequence: number): Buffer {
   return Buffer.concat([stream, packNumber(sequence)]);
 }
 
-/** The row of a stream record. */
+/** Returns the row of a stream record. */
 export function packRecord(appendedAt: number, value: Uint8Array): Buffer {
   return Buffer.concat([packNumber(appendedAt), value]);
 }
 
-/** The stream record of a row. */
+/** Decodes the row of a stream record. */
 export function unpackRecord({ key, value }: Row): StreamRecord {
   return {
     sequence: key.readDoubleBE(key.length - numberBytes),
@@ -96,27 +99,27 @@ export function unpackRecord({ key, value }: Row): StreamRecord {
   };
 }
 
-/** How the rows of this version are laid out, as described above. */
+/** Version of the row layout described above. */
 export const layoutVersion = 2;
 
-/** Where the layout is written; absent in layout 0, and in a store that has just been made. */
+/** Key of the layout version. It is absent in layout 0 and in a new store. */
 export const layoutKey: Buffer = encodeKey(['layout']);
 
-/** Where the revision of the last write is. */
+/** Key of the revision of the last write. */
 export const revisionKey: Buffer = encodeKey(['revision']);
 
-/** Where a store that follows a log keeps what it knows of it. */
+/** Key of the state that a store records about the log it follows. */
 export const logStateKey: Buffer = encodeKey(['log', 'view']);
 
 /**
- * The layout of a store, {@link layoutVersion} or an older one.
- * @throws StoreError ERR_STORE_VERSION for one of a later version
+ * Returns the layout version of a store, which is at most {@link layoutVersion}.
+ * @throws StoreError ERR_STORE_VERSION for a later layout
  */
 export function readLayout(tables: Tables, directory: string): number {
   const layout = unpackNumber(tables.meta.get(layoutKey));
   if (layout <= layoutVersion) return layout;
   throw new StoreError(
     'ERR_STORE_VERSION',
-    `${directory} has layout ${layout}; this version knows layouts up to ${layoutVersion}`,
+    `${directory} has layout ${layout}; this version supports layouts up to ${layoutVersion}`,
   );
 }

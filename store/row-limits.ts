@@ -1,17 +1,17 @@
-/** Bounds of encoded rows, checked before a row is decoded. */
+/** Limits of encoded rows, checked before a row is decoded. */
 
-/** Maps and lists inside each other. */
+/** Maximum nesting of maps and lists. */
 const maxDepth = 64;
-/** List elements and map entries of a whole row. */
+/** Maximum number of list elements and map entries in a row. */
 const maxElements = 250_000;
 
 /**
  * Walks through the MessagePack of a row without building its values.
- * @throws RangeError if it is deeper or longer than any row, is cut off, or has an extension type
+ * @throws RangeError if it exceeds the limits, is truncated, or contains an extension type
  */
 export function checkRowBody(bytes: Uint8Array): void {
   const end = bytes.length;
-  /** Values that are missing in the innermost list or map, and in those around it. */
+  /** // Number of missing values in the innermost list or map, and in those around it. */
   let missing = 1;
   const around: number[] = [];
   let elements = 0;
@@ -22,7 +22,7 @@ export function checkRowBody(bytes: Uint8Array): void {
     offset += 1;
     let entries = 0;
     if (head < 0x80 || head >= 0xe0) {
-      // A small integer.
+      // A small integer needs no further bytes.
     } else if (head < 0x90) entries = 2 * (head & 0x0f);
     else if (head < 0xa0) entries = head & 0x0f;
     else if (head < 0xc0) offset += head & 0x1f;
@@ -46,22 +46,22 @@ export function checkRowBody(bytes: Uint8Array): void {
       const outer = around.pop();
       if (outer === undefined) {
         if (offset === end) return;
-        throw new RangeError('bytes after the row');
+        throw new RangeError('bytes follow the row');
       }
       missing = outer;
     }
   }
-  throw new RangeError('the row is cut off');
+  throw new RangeError('the row is truncated');
 }
 
-/** Bytes behind the head of nil, a boolean, a float or an integer. */
+/** Returns the number of bytes after the head of nil, a boolean, a float or an integer. */
 function scalarBytes(head: number): number {
   if (head === 0xc0 || head === 0xc2 || head === 0xc3) return 0;
   if (head === 0xca) return 4;
   if (head === 0xcb) return 8;
   if (head >= 0xcc && head <= 0xcf) return 1 << (head - 0xcc);
   if (head >= 0xd0 && head <= 0xd3) return 1 << (head - 0xd0);
-  throw new RangeError('an extension type in a row');
+  throw new RangeError('the row contains an extension type');
 }
 
 function uint(bytes: Uint8Array, offset: number, size: number): number {

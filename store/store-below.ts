@@ -1,6 +1,6 @@
 import type { Change, Entry, Key, Operation, Store } from './store.ts';
 
-/** A change below a prefix, with the key that it has there. */
+/** Returns a change below a prefix, with its key relative to the prefix. */
 export function changeBelow(change: Change, prefix: Key): Change {
   if (change.type === 'delete') return { ...change, key: change.key.slice(prefix.length) };
   const { entry } = change;
@@ -8,8 +8,8 @@ export function changeBelow(change: Change, prefix: Key): Change {
 }
 
 /**
- * A step for the whole store of one that is told with keys below a prefix.
- * @param streams - what the names of streams begin with in the whole store
+ * Converts an operation with keys relative to a prefix to one for the whole store.
+ * @param streams - prefix of the names of streams in the whole store
  */
 export function operationBelow(operation: Operation, prefix: Key, streams: string): Operation {
   switch (operation.op) {
@@ -23,8 +23,8 @@ export function operationBelow(operation: Operation, prefix: Key, streams: strin
 }
 
 /**
- * The rows of a store below a prefix, under keys that begin anew there.
- * @param streams - what the names of its streams begin with in the whole store
+ * Returns a store that contains the rows below a prefix, with keys relative to it.
+ * @param streams - prefix of the names of its streams in the whole store
  */
 export function storeBelow(store: Store, prefix: Key, streams: string): Store {
   const inside = (key: Key): Key => [...prefix, ...key];
@@ -44,7 +44,7 @@ export function storeBelow(store: Store, prefix: Key, streams: string): Store {
     watch: (below, signal) =>
       mapped(store.watch(inside(below), signal), (change) => changeBelow(change, prefix)),
     stream: (name) => store.stream(`${streams}${name}`),
-    // The rest of the store is not its own.
+    // The underlying store stays open, because it also holds other rows.
     close: async () => {},
   };
 }

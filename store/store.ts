@@ -1,15 +1,15 @@
 /**
- * What must survive goes through this interface before it is acknowledged. It knows neither
- * masters nor minions: ordered keys, revisions, watches, streams and expiry, so that one engine
- * may be an embedded database and another a cluster.
+ * Interface of durable storage. Data must be written here before it is acknowledged. The interface
+ * is independent of masters and minions: it has ordered keys, revisions, watches, streams and
+ * expiry. An engine may be an embedded database or a cluster.
  */
 
 /**
- * A key is a path of text segments, for instance `['jobs', jid, 'returns', id]`. Segments may
- * hold any well-formed text (1 to 512 bytes in UTF-8); engines encode them, so no segment can
- * reach into another. A key has at most 1,024 bytes, where a segment counts one more than its
- * length and U+0000 and U+0001 count two. Keys are ordered segment by segment, by the bytes of
- * their UTF-8 form; a prefix comes before what it begins.
+ * A path of text segments, for example `['jobs', jid, 'returns', id]`. A segment is any well-formed
+ * text of 1 to 512 bytes in UTF-8. Engines encode segments, so that they cannot run into each
+ * other. A key has at most 1,024 bytes. Each segment counts one byte more than its length, and
+ * U+0000 and U+0001 count two bytes. Keys are ordered segment by segment, by the bytes of their
+ * UTF-8 form. A prefix sorts before the keys that begin with it.
  */
 export type Key = readonly string[];
 
@@ -17,112 +17,124 @@ export type Key = readonly string[];
 export interface Entry {
   readonly key: Key;
   readonly value: Uint8Array;
-  /** That of the {@link Store.write} it came with: grows with every write, never used twice. */
+  /**
+   * Revision of the {@link Store.write} that wrote the entry. It grows with every write and is
+   * never reused.
+   */
   readonly revision: number;
-  /** Milliseconds since 1970 from which on the entry no longer exists. */
+  /** Expiry in milliseconds since 1970. From then on the entry does not exist. */
   readonly expiresAt?: number;
 }
 
 /**
- * One step of {@link Store.write}. Conditions are compared with the store as it was before the
- * first step; then the steps are done in their order.
+ * One operation of {@link Store.write}. All conditions are checked against the store before the
+ * first operation. Then the operations are performed in order.
  */
 export type Operation =
   | {
       readonly op: 'put';
       readonly key: Key;
       readonly value: Uint8Array;
-      /** Milliseconds since 1970. Default: kept for ever. */
+      /** Expiry in milliseconds since 1970. Default: never. */
       readonly expiresAt?: number;
-      /** Only if the entry has this revision now; `0`: only if there is none. */
+      /** Revision that the entry must have. `0` requires that the entry does not exist. */
       readonly ifRevision?: number;
     }
   | { readonly op: 'delete'; readonly key: Key; readonly ifRevision?: number }
-  /** Changes nothing: a condition on an entry that the write does not touch, such as a lease. */
+  /** Checks a condition on an entry that the write does not change, such as a lease. */
   | { readonly op: 'require'; readonly key: Key; readonly ifRevision: number }
   /** Deletes every key that begins with these segments. */
   | { readonly op: 'delete-prefix'; readonly prefix: Key }
   | { readonly op: 'append'; readonly stream: string; readonly value: Uint8Array };
 
-/** A change as {@link Store.watch} tells it. The end of an entry by expiry is none. */
+/** A change reported by {@link Store.watch}. Expiry is not reported. */
 export type Change =
   | { readonly type: 'put'; readonly entry: Entry }
   | { readonly type: 'delete'; readonly key: Key; readonly revision: number };
 
-/** How {@link Store.list} walks. */
+/** Options of {@link Store.list}. */
 export interface ListOptions {
-  /** Begin behind this key. */
+  /** Key after which the list starts. */
   readonly after?: Key;
-  /** At most so many entries. Default: all. */
+  /** Maximum number of entries. Default: no limit. */
   readonly limit?: number;
-  /** From the last to the first; `after` is then the upper end. */
+  /**
+   * Whether to list from the last entry to the first. `after` is then the upper end. Default:
+   * `false`.
+   */
   readonly reverse?: boolean;
 }
 
 /** A record of a stream. */
 export interface StreamRecord {
-  /** 1, 2, 3 … without gaps in the order of appending. */
+  /** Position of the record: 1, 2, 3, … without gaps, in the order of appending. */
   readonly sequence: number;
   readonly value: Uint8Array;
-  /** Milliseconds since 1970. */
+  /** Time of appending, in milliseconds since 1970. */
   readonly appendedAt: number;
 }
 
-/** Reads a stream where it left off, also after a restart. */
+/** Reads a stream from the last acknowledged record, even after a restart. */
 export interface StreamConsumer {
-  /** Records after the last acknowledged one, oldest first, at most `limit`. */
+  /** Returns the oldest records after the last acknowledged one, at most `limit`. */
   fetch(limit: number): Promise<readonly StreamRecord[]>;
   /**
-   * Marks all records up to and including `sequence` as done. Durable when it resolves. Less than
-   * what was acknowledged before changes nothing, more than there is means all there is.
+   * Acknowledges all records up to and including `sequence`. Durable when the promise resolves. A
+   * lower number than before has no effect; a number beyond the end acknowledges all records.
    */
   acknowledge(sequence: number): Promise<void>;
 }
 
-/** An append-only sequence of records. Appending is an {@link Operation}. */
+/** An append-only sequence of records. Append with an {@link Operation}. */
 export interface Stream {
-  /** Records after `after` (default: from the beginning), oldest first, at most `limit`. */
+  /** Returns the oldest records after `after` (default: the beginning), at most `limit`. */
   read(options?: {
     readonly after?: number;
     readonly limit?: number;
   }): Promise<readonly StreamRecord[]>;
   consumer(name: string): StreamConsumer;
-  /** Forgets all records up to and including `sequence`; no number is given out again. */
+  /** Deletes all records up to and including `sequence`. Their numbers are not reused. */
   trim(sequence: number): Promise<void>;
 }
 
 /**
- * The store. Every method may be called at any time until `close`.
- * @throws StoreError ERR_KEY for a key, prefix or name that cannot be one, ERR_STORE_CLOSED,
+ * A store. All methods may be called until `close`.
+ * @throws StoreError ERR_KEY for an invalid key, prefix or name, ERR_STORE_CLOSED,
  * ERR_STORE_UNAVAILABLE
  */
 export interface Store {
   get(key: Key): Promise<Entry | undefined>;
-  /** Entries whose key begins with `prefix`, in key order; a consistent view is not promised. */
+  /**
+   * Lists entries whose key begins with `prefix`, in key order. The view may be inconsistent if the
+   * store changes meanwhile.
+   */
   list(prefix: Key, options?: ListOptions): AsyncIterable<Entry>;
   /**
-   * All of it or nothing. Resolves with the revision when the operations are on disk, so that a
-   * crash afterwards forgets none. Values are copied by the call.
-   * @throws StoreError ERR_REVISION when an `ifRevision` does not hold; nothing was written
+   * Performs all operations or none. Resolves with the revision once they are on disk, so that they
+   * survive a crash. The call copies the values.
+   * @throws StoreError ERR_REVISION if an `ifRevision` does not match; nothing was written
    */
   write(operations: readonly Operation[]): Promise<number>;
   /**
-   * Changes to keys under `prefix` from now on, made through this store, in the order of their
-   * revisions. Ends with the signal or the store. A reader that falls more than 10,000 changes
-   * behind gets a StoreError ERR_WATCH_OVERRUN.
+   * Watches changes to keys under `prefix` that are made through this store from now on, in
+   * revision order. The signal or the end of the store ends the iteration. A reader that falls more
+   * than 10,000 changes behind gets a StoreError ERR_WATCH_OVERRUN.
    */
   watch(prefix: Key, signal: AbortSignal): AsyncIterable<Change>;
   stream(name: string): Stream;
-  /** Waits for writes under way. May be called twice. */
+  /** Waits for current writes and closes the store. May be called twice. */
   close(): Promise<void>;
 }
 
-/** In a cluster a write has a bound: NATS's `max_payload`, 1 MiB by default. */
+/**
+ * Maximum size of one partial write, in bytes. In a cluster, a write must not exceed NATS's
+ * `max_payload`, 1 MiB by default.
+ */
 const partBytes = 262_144;
-/** What a step takes besides its key and its value, at most. */
+/** Maximum overhead of an operation besides its key and value, in bytes. */
 const stepBytes = 64;
 
-/** Writes steps that need not take effect together, as many at a time as any engine takes. */
+/** Writes operations that need not take effect together, in parts that any engine accepts. */
 export async function writeInParts(
   store: Pick<Store, 'write'>,
   operations: readonly Operation[],

@@ -11,7 +11,7 @@ import { applyWrite, prepareStep, type WriteStep } from './write-steps.ts';
 const rowsPerStep = 256;
 const sweepIntervalMs = 1000;
 
-/** A {@link Store} over any {@link Tables}. */
+/** A {@link Store} on top of any {@link Tables}. */
 export class TableStore implements Store {
   readonly #tables: Tables;
   readonly #now: () => number;
@@ -20,7 +20,7 @@ export class TableStore implements Store {
   readonly #sweeper: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
 
-  /** @param sweeps - whether it removes expired entries by itself, and by its own clock */
+  /** @param sweeps - whether the store removes expired entries by itself, by its own clock */
   constructor(tables: Tables, now: () => number, sweeps = true) {
     this.#tables = tables;
     this.#now = now;
@@ -47,7 +47,7 @@ export class TableStore implements Store {
     let left = limit;
     while (left > 0) {
       this.#refuseWhenClosed();
-      // In steps, so that a slow reader holds no snapshot of the database open.
+      // The list is read in steps, so that a slow reader does not keep a database snapshot open.
       const step = Math.min(rowsPerStep, left);
       const rows = this.#tables.entries.range({ from, to, reverse, limit: step });
       for (const row of rows) {
@@ -69,7 +69,10 @@ export class TableStore implements Store {
     return await this.commit(steps);
   }
 
-  /** Resolves with the revision when the steps are durable. @throws StoreError ERR_REVISION */
+  /**
+   * Applies the steps. Resolves with the revision when they are durable.
+   * @throws StoreError ERR_REVISION
+   */
   protected async commit(steps: readonly WriteStep[]): Promise<number> {
     const { revision, changes } = await this.follow(
       this.#tables.transaction(() => applyWrite(this.#tables, steps, this.#now())),
@@ -78,12 +81,12 @@ export class TableStore implements Store {
     return revision;
   }
 
-  /** Resolves when the step is durable. */
+  /** Applies a stream step. Resolves when it is durable. */
   protected async commitStreamStep(step: StreamStep): Promise<void> {
     await this.follow(this.#tables.transaction(() => applyStreamStep(this.#tables, step)));
   }
 
-  /** Tells watchers what was written. */
+  /** Sends changes to watchers. */
   protected publish(changes: readonly KeyedChange[]): void {
     this.#feed.publish(changes);
   }
@@ -94,8 +97,8 @@ export class TableStore implements Store {
   }
 
   /**
-   * Calls the listener with each change under the prefix, until the signal: before the write that
-   * made it resolves. It must not throw.
+   * Calls the listener with each change under the prefix until the signal is aborted. The call
+   * happens before the promise of the write resolves. The listener must not throw.
    */
   onChange(prefix: Key, listener: (change: Change) => void, signal: AbortSignal): void {
     this.#refuseWhenClosed();
@@ -120,7 +123,7 @@ export class TableStore implements Store {
     return this.#closed;
   }
 
-  /** Runs what {@link close} has to wait for. */
+  /** Runs work that {@link close} waits for. */
   protected busy<T>(work: () => Promise<T>): Promise<T> {
     this.#refuseWhenClosed();
     return this.follow(work());
@@ -133,7 +136,7 @@ export class TableStore implements Store {
     await this.#tables.close();
   }
 
-  /** {@link close} waits for it. */
+  /** Makes {@link close} wait for the promise. */
   protected async follow<T>(promise: Promise<T>): Promise<T> {
     this.#underWay.add(promise);
     try {
@@ -147,7 +150,10 @@ export class TableStore implements Store {
     return record.expiresAt <= this.#now() ? undefined : entryOf(key, record);
   }
 
-  /** @throws StoreError that nothing can be asked of the store any more */
+  /**
+   * Checks that the store can be used.
+   * @throws StoreError if it cannot
+   */
   protected assertUsable(): void {}
 
   #refuseWhenClosed(): void {
@@ -158,7 +164,7 @@ export class TableStore implements Store {
   }
 
   #sweep(): void {
-    // A sweep that fails is made again by the next tick; reads do not depend on it.
+    // The next tick repeats a failed sweep; reads do not depend on it.
     this.follow(sweepExpired(this.#tables, this.#now())).catch(() => {});
   }
 }

@@ -3,7 +3,7 @@ import { packNumber, packRecordKey, unpackNumber, unpackRecord } from './row-lay
 import type { Stream, StreamConsumer, StreamRecord } from './store.ts';
 import type { RowTables, Tables } from './tables.ts';
 
-/** What a {@link Stream} is asked that is no {@link Operation}. */
+/** Changes of a {@link Stream} other than an {@link Operation}. */
 export type StreamStep =
   | { readonly op: 'trim'; readonly stream: string; readonly sequence: number }
   | {
@@ -13,14 +13,14 @@ export type StreamStep =
       readonly sequence: number;
     };
 
-/** How a stream reaches the tables of its store. */
+/** Access of a stream to the tables of its store. */
 interface StreamAccess {
   read<T>(work: () => T): T;
   /** Resolves when the step is durable. */
   write(step: StreamStep): Promise<void>;
 }
 
-/** Does a step inside a transaction. */
+/** Applies a step inside a transaction. */
 export function applyStreamStep(tables: RowTables, step: StreamStep): void {
   if (step.op === 'trim') trimStream(tables, step);
   else acknowledge(tables, step);
@@ -45,17 +45,23 @@ function acknowledge(
   if (next > unpackNumber(meta.get(position))) meta.put(position, packNumber(next));
 }
 
-/** Where the last sequence that a consumer acknowledged is kept. @throws StoreError ERR_KEY */
+/**
+ * Returns the key of the last sequence that a consumer acknowledged.
+ * @throws StoreError ERR_KEY
+ */
 function consumerKey(stream: string, consumer: string): Buffer {
   return encodeKey(['consumer', stream, consumer]);
 }
 
-/** Where the number of the last record of a stream is kept. @throws StoreError ERR_KEY */
+/**
+ * Returns the key of the number of the last record of a stream.
+ * @throws StoreError ERR_KEY
+ */
 export function streamHeadKey(stream: string): Buffer {
   return encodeKey(['stream', stream]);
 }
 
-/** A {@link Stream} over the tables of a store. */
+/** A {@link Stream} on top of the tables of a store. */
 export class TableStream implements Stream {
   readonly #name: string;
   readonly #key: Buffer;

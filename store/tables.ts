@@ -1,6 +1,6 @@
 /**
- * What {@link TableStore} asks of an ordered map of bytes. LMDB is one, a sorted array is
- * another. Buffers given and taken are never changed afterwards by either side.
+ * Ordered maps of bytes that {@link TableStore} needs. Implementations use LMDB or a sorted array.
+ * Neither side may change a buffer after it was passed.
  */
 
 /** A row of a {@link Table}. */
@@ -9,24 +9,24 @@ export interface Row {
   readonly value: Buffer;
 }
 
-/** Which rows of a {@link Table}. */
+/** Selection of rows in a {@link Table}. */
 export interface RowRange {
   /** First key, inclusive. */
   readonly from: Buffer;
   /** Last key, exclusive. */
   readonly to: Buffer;
-  /** At most so many. Default: all. */
+  /** Maximum number of rows. Default: no limit. */
   readonly limit?: number;
-  /** From the last to the first. */
+  /** Whether to read from the last row to the first. Default: `false`. */
   readonly reverse?: boolean;
 }
 
-/** Rows in the order of the bytes of their keys. */
+/** Rows ordered by the bytes of their keys. */
 export interface Table {
   get(key: Buffer): Buffer | undefined;
-  /** Only inside {@link Tables.transaction}. */
+  /** Stores a row. Call it only inside {@link Tables.transaction}. */
   put(key: Buffer, value: Buffer): void;
-  /** Only inside {@link Tables.transaction}. */
+  /** Deletes a row. Call it only inside {@link Tables.transaction}. */
   remove(key: Buffer): void;
   range(range: RowRange): Row[];
 }
@@ -39,16 +39,16 @@ export interface RowTables {
   readonly expiries: Table;
   /** Encoded stream name and sequence → stream record. */
   readonly records: Table;
-  /** What the store knows of itself. */
+  /** Metadata of the store. */
   readonly meta: Table;
 }
 
-/** The tables of a store, and how they are changed together. */
+/** The tables of a store, with transactions. */
 export interface Tables extends RowTables {
   /**
-   * Runs `work` when its turn comes, one after the other in the order of the calls. Resolves with
-   * its result when what it wrote is as durable as the tables are; promises resolve in the order
-   * of the calls. If `work` throws (which it does before it writes), rejects with that.
+   * Runs `work` in a transaction, one after the other in the order of the calls. Resolves with its
+   * result once its changes are durable. Promises resolve in the order of the calls. If `work`
+   * throws, it must not have written anything, and the promise rejects with the error.
    * @throws StoreError ERR_STORE_UNAVAILABLE
    */
   transaction<T>(work: () => T): Promise<T>;

@@ -4,19 +4,19 @@ import type { LmdbTables } from './lmdb-tables.ts';
 import { layoutKey, layoutVersion, packNumber, readLayout } from './row-layout.ts';
 import type { Table, Tables } from './tables.ts';
 
-/** A store of an older layout was brought to the present one. */
+/** Result of upgrading a store of an older layout. */
 export interface StoreUpgrade {
   readonly from: number;
   readonly to: number;
-  /** The store as it was before, as a backup; it is kept until somebody removes it. */
+  /** Backup of the store before the upgrade. It is never deleted automatically. */
   readonly old: BackupReceipt;
 }
 
 /**
- * Brings the tables to the present layout. The old store is kept as a backup beside the directory
- * (`<directory>-layout-<n>.mdb`) before the first change.
- * @returns what was done; `undefined` if there was nothing to do, or the store is a new one
- * @throws StoreError ERR_STORE_VERSION for a layout of a later version, ERR_STORE_FULL
+ * Upgrades the tables to the current layout. Before the first change it writes a backup of the old
+ * store beside the directory (`<directory>-layout-<n>.mdb`).
+ * @returns the upgrade, or `undefined` if the layout is current or the store is new
+ * @throws StoreError ERR_STORE_VERSION for a later layout, ERR_STORE_FULL
  */
 export async function upgradeTables(
   tables: LmdbTables,
@@ -28,13 +28,14 @@ export async function upgradeTables(
   const old = isEmpty(tables)
     ? undefined
     : await backUpBeforeUpgrade(tables, directory, layout, now);
-  // The rows are the same in all layouts. Programs of layout 1 do not know that another process may
-  // have taken the directory over, and would write beside it: the number keeps them out.
+  // The rows are the same in all layouts. Programs of layout 1 do not detect that another process
+  // has taken over the directory and would write at the same time. The new number prevents them
+  // from opening it.
   await tables.transaction(() => tables.meta.put(layoutKey, packNumber(layoutVersion)));
   return old === undefined ? undefined : { from: layout, to: layoutVersion, old };
 }
 
-/** An upgrade that was cut short left a copy of the same store: it is made again. */
+/** Writes the backup. If an interrupted upgrade left a copy, it is replaced. */
 async function backUpBeforeUpgrade(
   tables: LmdbTables,
   directory: string,

@@ -19,12 +19,12 @@ import type { RowTables } from './tables.ts';
 
 const emptyBuffer = Buffer.alloc(0);
 
-/** An {@link Operation} with its key encoded and its value copied. */
+/** An {@link Operation} with an encoded key and a copied value. */
 export type WriteStep =
   | {
       readonly op: 'put';
       readonly key: Buffer;
-      /** But for its revision. */
+      /** Row of the entry, without its revision. */
       readonly row: Buffer;
       readonly expiresAt: number;
       readonly ifRevision: number | undefined;
@@ -37,12 +37,12 @@ export type WriteStep =
 /** The write that steps belong to. */
 interface WriteContext {
   readonly revision: number;
-  /** Milliseconds since 1970. */
+  /** Time of the write, in milliseconds since 1970. */
   readonly now: number;
 }
 
 /**
- * Makes an operation independent of the caller's memory.
+ * Copies and encodes an operation, so that it does not depend on the caller's memory.
  * @throws StoreError ERR_KEY
  */
 export function prepareStep(operation: Operation): WriteStep {
@@ -64,7 +64,10 @@ export function prepareStep(operation: Operation): WriteStep {
   }
 }
 
-/** @throws StoreError ERR_REVISION */
+/**
+ * Checks the conditions of all steps.
+ * @throws StoreError ERR_REVISION
+ */
 function checkConditions(tables: RowTables, steps: readonly WriteStep[], now: number): void {
   for (const step of steps) {
     if (step.op === 'delete-prefix' || step.op === 'append') continue;
@@ -74,20 +77,20 @@ function checkConditions(tables: RowTables, steps: readonly WriteStep[], now: nu
     if (revision !== step.ifRevision) {
       throw new StoreError(
         'ERR_REVISION',
-        `the entry has revision ${revision}, the write is for ${step.ifRevision}`,
+        `the entry has revision ${revision}, but the write requires ${step.ifRevision}`,
       );
     }
   }
 }
 
-/** A transaction that was done. */
+/** Result of a transaction. */
 export interface AppliedWrite {
   readonly revision: number;
   readonly changes: readonly KeyedChange[];
 }
 
 /**
- * Does the steps of a write inside a transaction, if its conditions hold.
+ * Applies the steps of a write inside a transaction, if its conditions hold.
  * @param now - milliseconds since 1970
  * @throws StoreError ERR_REVISION, before anything is written
  */
@@ -102,7 +105,7 @@ export function applyWrite(
   return { revision, changes: applySteps(tables, steps, { revision, now }) };
 }
 
-/** Does the steps in their order, and tells what changed. */
+/** Applies the steps in order and returns the changes. */
 function applySteps(
   tables: RowTables,
   steps: readonly WriteStep[],

@@ -1,32 +1,40 @@
-/** Watches the process that holds the directory from another one, and ends it when it hangs. */
+/** Watches the process that holds the directory from another process, and ends it when it hangs. */
 
 import { delay } from '#runtime';
 import { endHolder, type HolderState, probeHolder } from '#store';
 
-/** What a look at the holder showed. */
+/** Result of a check of the holder. */
 export type WatchedHolder =
   | Exclude<HolderState['state'], 'silent'>
   | 'silent'
-  /** It was silent for too long, and has been ended. */
+  /** The holder did not respond for too long and was ended. */
   | 'ended'
-  /** It was silent for too long, and cannot be ended: see {@link HolderWatch.reason}. */
+  /**
+   * The holder did not respond for too long and cannot be ended: see {@link HolderWatch.reason}.
+   */
   | 'hung';
 
-/** No time between two looks counts for more: this process may have been stopped itself. */
+/**
+ * Maximum time that the interval between two checks counts, in milliseconds, because this process
+ * may have been stopped itself.
+ */
 const maxStepMs = 1500;
 
 export interface HolderWatchOptions {
-  /** Of the store, its real path. */
+  /** Real path of the store's directory. */
   readonly directory: string;
   readonly takeoverAfterMs: number;
-  /** Called when a holder that was silent for too long has been ended. */
+  /** Called when an unresponsive holder was ended. */
   readonly onEnded: (pid: number) => void;
 }
 
-/** For an answer that has not come at the first look; it may still come at a later one. */
+/**
+ * Time to wait for an answer that did not arrive at the first check, in milliseconds. It may arrive
+ * at a later check.
+ */
 const lateMs = 200;
 
-/** Counts for how long one holder has been silent. */
+/** Measures for how long a holder has not responded. */
 export class HolderWatch {
   readonly #directory: string;
   readonly #takeoverAfterMs: number;
@@ -34,7 +42,10 @@ export class HolderWatch {
   #generation = 0;
   #silentMs = 0;
   #lookedAt = performance.now();
-  /** A holder that is busy answers late, and does not hang: who was asked once is waited for. */
+  /**
+   * Pending answer of the holder. A busy holder answers late and must not count as hung, so a
+   * pending request is not repeated.
+   */
   #late: Promise<HolderState> | undefined;
   #reason = '';
 
@@ -44,12 +55,15 @@ export class HolderWatch {
     this.#onEnded = onEnded;
   }
 
-  /** Why a holder that hangs cannot be ended, for a person. */
+  /** Reason why a hung holder cannot be ended. */
   get reason(): string {
     return this.#reason;
   }
 
-  /** Looks once; to be called every second at least. @throws StoreError ERR_STORE_UNAVAILABLE */
+  /**
+   * Checks the holder once. Call it at least every second.
+   * @throws StoreError ERR_STORE_UNAVAILABLE
+   */
   async look(): Promise<WatchedHolder> {
     const { generation, state } = await this.#probe();
     const now = performance.now();
@@ -70,7 +84,7 @@ export class HolderWatch {
       this.#onEnded(outcome.pid);
       return 'ended';
     }
-    // Another process may have taken over between both looks.
+    // Another process may have taken over between the two checks.
     const again = await probeHolder(this.#directory);
     if (again.generation !== generation || again.state !== 'silent') return again.state;
     this.#reason = outcome.reason;
@@ -91,7 +105,7 @@ export class HolderWatch {
 
   #waitForAnswer(): void {
     this.#late = probeHolder(this.#directory, this.#takeoverAfterMs);
-    // Told by the look that waits for it.
+    // The check that waits for the answer handles the error.
     this.#late.catch(() => {});
   }
 }

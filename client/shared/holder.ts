@@ -1,4 +1,4 @@
-/** The process that holds the master now, as calls reach it. */
+/** Access to the process that currently holds the master. */
 
 import type { MasterConfig } from '#config';
 import { type Master, MasterError } from '#master';
@@ -6,15 +6,15 @@ import type { Connection } from '../connection.ts';
 import type { ReachedMaster } from '../fail-over.ts';
 import { callerOf, type MethodCaller, type NamedMethod } from '../rpc-client.ts';
 
-/** What all processes that share a master have in common. */
+/** Returns the properties that all processes of a shared master have in common. */
 function sharedBy({
   jobCache,
 }: MasterConfig): Pick<ReachedMaster, 'jobs' | 'hasOthers' | 'onBreak'> {
-  // Whether another process holds it is seen at its lock, not by calls.
+  // The lock, not a failed call, shows whether another process holds the master.
   return { jobs: jobCache ? 'shared' : undefined, hasOthers: false, onBreak: () => {} };
 }
 
-/** Another process, by its local socket. */
+/** Returns the master of another process, reached by its local socket. */
 export function remoteHolder(
   connection: Connection,
   end: AbortSignal,
@@ -23,14 +23,14 @@ export function remoteHolder(
   return { caller: callerOf(connection), connection, end, ...sharedBy(config) };
 }
 
-/** The master of this process; its local socket is there for extensions. */
+/** Returns the master of this process. Its local socket serves calls to extensions. */
 export function ownHolder(master: Master, connection: Connection, end: AbortSignal): ReachedMaster {
   return { caller: ownCaller(master), connection, end, ...sharedBy(master.config) };
 }
 
 const never = new AbortController().signal;
 
-/** As over a connection, each call is checked against its row. */
+/** Returns a caller that checks each call against its row, as a connection does. */
 function ownCaller(master: Master): MethodCaller {
   return {
     call: async (method, parameters) => {
@@ -40,7 +40,7 @@ function ownCaller(master: Master): MethodCaller {
     open: async (method, parameters, signal = never) => {
       checkParameters(method, parameters);
       const items = await method.row.invoke(master, parameters, signal);
-      // The rows of streams give streams.
+      // The rows of streams return streams.
       return streamOfOwn(master, items as AsyncIterable<unknown>);
     },
   };
@@ -51,7 +51,7 @@ async function* streamOfOwn(
   items: AsyncIterable<unknown>,
 ): AsyncGenerator<unknown, void, void> {
   yield* items;
-  // A master that closed itself ends its streams as if they were over.
+  // A master that shuts down ends its streams normally; this call then throws.
   await master.status();
 }
 

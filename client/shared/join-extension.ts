@@ -1,4 +1,7 @@
-/** The holder's side: other processes join it by a stream at its local socket, which ends with it. */
+/**
+ * The holder's side of joining. Other processes join by a stream on its local socket, which ends
+ * with the holder.
+ */
 
 import { once } from 'node:events';
 import Type from 'typebox';
@@ -8,24 +11,24 @@ import { RemoteError } from '../errors.ts';
 import { SharedMasterError } from './errors.ts';
 import { differingOptions, digestOptions, type OptionDigests } from './option-digests.ts';
 
-/** Name of the extension; the method is `processes.join`. */
+/** Name of the extension. Its method is `processes.join`. */
 export const extensionName = 'processes';
 
-/** What a process says of itself when it joins. */
+/** Parameters of a process that joins. */
 export interface JoinRequest {
   readonly pid: number;
-  /** Of the digests, any text. */
+  /** Salt of the digests, any text. */
   readonly salt: string;
   readonly options: OptionDigests;
 }
 
-/** The only item of the stream. */
+/** Item of the stream, sent once. */
 export interface Joined {
-  /** Of the holder. */
+  /** Process id of the holder. */
   readonly pid: number;
 }
 
-/** Processes that may have joined: each of them is a connection. */
+/** Maximum number of joined processes. Each uses a connection. */
 const maxProcesses = 64;
 
 const Text = Type.String({ maxLength: 256 });
@@ -38,7 +41,7 @@ const JoinParameters = Type.Object(
   { additionalProperties: false },
 );
 
-/** For the master that other processes join. */
+/** Creates the extension for a master that other processes join. */
 export function createJoinExtension(): MasterExtension {
   return {
     name: extensionName,
@@ -55,7 +58,7 @@ export function createJoinExtension(): MasterExtension {
         const names = differingOptions(options, digestOptions(inForce(), salt));
         if (names.length > 0) throw optionsDiffer(names);
         if (processes >= maxProcesses) {
-          const message = `${maxProcesses} processes have joined process ${process.pid} already`;
+          const message = `${maxProcesses} processes, the maximum, have already joined process ${process.pid}`;
           throw new RemoteError('ERR_WAITING_CALLS', message, { wasSent: false });
         }
         processes += 1;
@@ -83,6 +86,6 @@ export function createJoinExtension(): MasterExtension {
 }
 
 function optionsDiffer(names: readonly string[]): SharedMasterError {
-  const message = `other options than process ${process.pid}, which holds the master: ${names.join(', ')}`;
+  const message = `options differ from those of process ${process.pid}, which holds the master: ${names.join(', ')}`;
   return new SharedMasterError('ERR_OPTIONS_DIFFER', message);
 }

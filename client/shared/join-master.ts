@@ -1,4 +1,6 @@
-/** A master that several processes of a host share: one holds it, the others call it. */
+/**
+ * Shares a master between several processes of a host: one process holds it, the others call it.
+ */
 
 import { randomBytes } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
@@ -33,50 +35,54 @@ import {
 } from './join-extension.ts';
 import { digestOptions } from './option-digests.ts';
 
-/** Whether a process holds the master, or calls the one that another process holds. */
+/** Role of a process: it holds the master, or calls the master that another process holds. */
 type SharedRole = 'holder' | 'sibling';
 
 /**
- * What each process gives: the same options as the others, and its own callbacks and extensions,
- * which are in force while it holds the master.
+ * Options of each process. All processes need the same options. Callbacks and extensions may differ
+ * and apply while the process holds the master.
  */
 export interface SharedMasterOptions extends Omit<BareMasterOptions, 'store' | 'transports'> {
-  /** Called when this process begins to hold the master, and when it does so no longer. */
+  /** Called when this process starts or stops holding the master. */
   readonly onRole?: (role: SharedRole) => void;
 }
 
-/** A master that this process shares with others of its host. */
+/** A master that this process shares with other processes of its host. */
 export interface SharedMaster extends MasterApi {
   readonly role: SharedRole;
   /**
    * Starts the master, or joins the process that holds it.
-   * @throws SharedMasterError ERR_OPTIONS_DIFFER, ERR_HOLDER_HUNG, ERR_NO_HOLDER; what the start of
-   * a master throws
+   * @throws SharedMasterError ERR_OPTIONS_DIFFER, ERR_HOLDER_HUNG, ERR_NO_HOLDER, and the errors of
+   * starting a master
    */
   start(): Promise<void>;
-  /** Leaves; if this process holds the master, another one takes over. May be called twice. */
+  /**
+   * Leaves the shared master. If this process holds it, another one takes over. May be called
+   * twice.
+   */
   close(): Promise<void>;
   /**
-   * Methods of an extension of the master, whichever process holds it. Runs of the bridge (`run`,
-   * `runPlan`) get an idempotency key if they have none, and go on when a holder ends.
-   * @param name - of the extension, for instance `bridge`
+   * Returns the client of an extension, whichever process holds the master. Runs of the bridge
+   * (`run`, `runPlan`) get an idempotency key if they have none, and continue when a holder stops.
+   * @param name - name of the extension, for example `bridge`
    */
   extension(name: string): ExtensionClient;
 }
 
-/** Creates the master of a process, with its services. */
+/** Creates the master of a process with its services. */
 export interface MasterFactory {
   create(options: BareMasterOptions): Master;
-  /** Loads what a master needs, so that a later start is quick. */
+  /** Loads the modules of a master, so that a later start is fast. */
   preload(): Promise<void>;
 }
 
 /**
  * Shares a master with the other processes of this host that have the same `state_dir`. One of them
- * holds it: store, ports and local socket. The others have the same interface through its socket.
- * When the holder ends, another process takes over within three seconds; when it hangs, after
- * `takeover_after`. All run under one account and are given the same options.
- * @throws ConfigError, which names the option as the program does
+ * holds it: the store, the ports and the local socket. The others use the same interface through
+ * its socket. When the holder stops, another process takes over within three seconds; when it
+ * hangs, after `takeover_after`. All processes must run under one account and with the same
+ * options.
+ * @throws ConfigError, which names the option as in a configuration file
  */
 export function shareMaster(options: SharedMasterOptions, factory: MasterFactory): SharedMaster {
   const member = new Member(options, factory);
@@ -91,11 +97,11 @@ export function shareMaster(options: SharedMasterOptions, factory: MasterFactory
   };
 }
 
-/** Between two looks while nobody is known to hold the master. */
+/** Delay between two checks while no holder is known, in milliseconds. */
 const pauseMs = 50;
-/** Between two looks at a holder that answers. */
+/** Delay between two checks of a holder that answers, in milliseconds. */
 const watchMs = 1000;
-/** After an attempt to hold or join that failed. */
+/** Delay after a failed attempt to hold or join, in milliseconds. */
 const failurePauseMs = 500;
 
 interface WaitingCall {
@@ -114,21 +120,21 @@ class Member implements MasterSource {
   #config: MasterConfig;
   #holder: ReachedMaster | undefined;
   #withoutHolderSince = performance.now();
-  /** The master of this process, while it starts or runs. */
+  /** Master of this process while it starts or runs. */
   #own: Master | undefined;
   #role: SharedRole = 'sibling';
-  /** Why nobody holds it, as far as this process knows. */
+  /** Last known reason why no process holds the master. */
   #obstacle: Error | undefined;
   #running: Promise<void> | undefined;
   #request: JoinRequest | undefined;
-  /** Whether it has held or joined the master once: what fails then is tried again. */
+  /** Whether this process has held or joined the master before. Later failures are retried. */
   #isStarted = false;
 
   constructor({ onRole, ...options }: SharedMasterOptions, factory: MasterFactory) {
     this.#options = options;
     this.#factory = factory;
     this.#onRole = onRole ?? (() => {});
-    // Nothing of it is opened: it knows what the options mean.
+    // This master is never started; it only interprets the options.
     this.#config = factory.create(options).config;
     this.#log = (options.logger ?? createSilentLogger()).child({ component: 'processes' });
     const suffix = `p${process.pid}${randomBytes(2).toString('hex')}`;
@@ -141,13 +147,17 @@ class Member implements MasterSource {
 
   async start(): Promise<void> {
     if (this.#running !== undefined) {
-      throw new MasterError('ERR_MASTER_STOPPED', 'this master was started already; join anew');
+      throw new MasterError(
+        'ERR_MASTER_STOPPED',
+        'this shared master was already started; create a new one with joinMaster',
+      );
     }
     const directory = await prepareStoreDirectory(storeDirectory(this.#config.stateDir));
     const watch = new HolderWatch({
       directory,
       takeoverAfterMs: this.#config.takeoverAfterSeconds * 1000,
-      onEnded: (pid) => this.#log.error({ pid }, 'the process that held the master hung: ended'),
+      onEnded: (pid) =>
+        this.#log.error({ pid }, 'the process that held the master did not respond and was ended'),
     });
     await new Promise<void>((resolve, reject) => {
       this.#waiting.add({ resolve: () => resolve(), reject });
@@ -168,7 +178,7 @@ class Member implements MasterSource {
   }
 
   refused(cause: unknown): SharedMasterError {
-    const message = 'the process that holds the master takes no connections';
+    const message = 'the process that holds the master does not accept connections';
     return new SharedMasterError('ERR_NO_HOLDER', message, { cause });
   }
 
@@ -211,7 +221,7 @@ class Member implements MasterSource {
     return new SharedMasterError('ERR_NO_HOLDER', message, { cause });
   }
 
-  /** Holds the master or joins its holder, over and over, until this process leaves. */
+  /** Holds the master or joins its holder, repeatedly, until this process leaves. */
   async #run(
     watch: HolderWatch,
     directory: string,
@@ -234,12 +244,15 @@ class Member implements MasterSource {
         this.#fail(error);
         restMs = failurePauseMs;
       }
-      // Keeps the process alive, unlike a look that nothing waits for.
+      // This timer keeps the process alive, unlike the timers of a check.
       await sleepUntilAborted(restMs, this.#closing.signal);
     }
   }
 
-  /** What was taken over by the holder meanwhile is in force with the next one too. */
+  /**
+   * Reads the configuration again, so that options which the holder has reloaded also apply to the
+   * next holder.
+   */
   async #refreshConfig(): Promise<void> {
     const reread = rereadOf(this.#options);
     if (!this.#isStarted || reread === undefined) return;
@@ -247,18 +260,22 @@ class Member implements MasterSource {
       this.#config = await reread();
       this.#request = undefined;
     } catch (error) {
-      this.#log.error({ err: error }, 'configuration not read; the one before stays in force');
+      this.#log.error(
+        { err: error },
+        'cannot read the configuration; the previous one stays in effect',
+      );
     }
   }
 
-  /** Starts the master of this process, and waits until it has closed. */
+  /** Starts the master of this process and waits until it has closed. */
   async #hold(watch: HolderWatch): Promise<void> {
     await this.#refreshConfig();
     const master = this.#factory.create(withConfig(this.#options, this.#config));
-    // Whoever is late joins the quicker one, which a start would wait for in vain.
+    // Two processes may try to start at once. The slower one joins instead of waiting for the lock
+    // in vain.
     if ((await watch.look()) !== 'none') return;
     const end = new AbortController();
-    // Each call that is under way listens to it.
+    // Each pending call adds a listener.
     setMaxListeners(0, end.signal);
     this.#own = master;
     try {
@@ -267,7 +284,8 @@ class Member implements MasterSource {
       this.#setRole('holder');
       this.#setHolder(ownHolder(master, this.#connection(), end.signal));
       const error = await master.closed;
-      if (error !== undefined) this.#log.error({ err: error }, 'another process holds the master');
+      if (error !== undefined)
+        this.#log.error({ err: error }, 'this process lost the master to another process');
     } catch (error) {
       if (codeOf(error) !== 'ERR_STORE_LOCKED') throw error;
     } finally {
@@ -278,14 +296,14 @@ class Member implements MasterSource {
     }
   }
 
-  /** Joins the process that holds the master, and waits until that ends or hangs. */
+  /** Joins the process that holds the master, and waits until that stops or hangs. */
   async #join(watch: HolderWatch): Promise<void> {
     const agent = new Agent({ keepAlive: false });
     const connection = this.#connection(agent);
     const left = new AbortController();
     const joined = linkSignals(this.#closing.signal, left.signal);
     const end = new AbortController();
-    // Each call that is under way listens to it.
+    // Each pending call adds a listener.
     setMaxListeners(0, end.signal);
     try {
       const entered = await this.#enter(connection, joined.signal);
@@ -310,8 +328,9 @@ class Member implements MasterSource {
   }
 
   /**
-   * With the options that this process has; where those differ, with what the configuration says now.
-   * @returns `undefined`: the holder is starting, or closing
+   * Joins with the current options of this process. If they differ from the holder's, reads the
+   * configuration again and retries once.
+   * @returns `undefined` if the holder is starting or closing
    */
   async #enter(connection: Connection, signal: AbortSignal): Promise<EnteredStream | undefined> {
     try {
@@ -323,14 +342,17 @@ class Member implements MasterSource {
     }
   }
 
-  /** Made once: it is needed many times while a holder starts, when the machine has most to do. */
+  /**
+   * Returns the join request. It is created once, because a process retries often while a holder
+   * starts.
+   */
   #joinRequest(): JoinRequest {
     const salt = randomBytes(16).toString('hex');
     this.#request ??= { pid: process.pid, salt, options: digestOptions(this.#config, salt) };
     return this.#request;
   }
 
-  /** Resolves when the stream has ended, or the holder is seen to hold the master no longer. */
+  /** Resolves when the stream has ended, or when the holder no longer holds the master. */
   async #watchHolder(
     watch: HolderWatch,
     stream: AsyncIterable<Joined>,
@@ -349,7 +371,8 @@ class Member implements MasterSource {
   }
 
   #connection(agent?: Agent): Connection {
-    // All processes are of one account, and a call without proof is of the socket's owner.
+    // All processes run under one account, and a call without proof counts as a call of the
+    // socket's owner.
     const { prove: _, ...connection } = localConnection({ socketPath: this.#config.socket }, agent);
     return { ...connection, failsOnClose: true };
   }
@@ -384,7 +407,7 @@ class Member implements MasterSource {
   #fail(error: unknown): void {
     const obstacle = error instanceof Error ? error : new Error(String(error));
     if (this.#obstacle?.message !== obstacle.message) {
-      this.#log.error({ err: obstacle }, 'the master can neither be held nor joined');
+      this.#log.error({ err: obstacle }, 'cannot hold or join the shared master');
     }
     this.#obstacle = obstacle;
     if (obstacle instanceof SharedMasterError) this.#rejectWaiting(obstacle);
@@ -397,16 +420,22 @@ class Member implements MasterSource {
 }
 
 function stopped(): MasterError {
-  return new MasterError('ERR_MASTER_STOPPED', 'this process does not share the master; start it');
+  return new MasterError(
+    'ERR_MASTER_STOPPED',
+    'this process has not joined the shared master; call start() first',
+  );
 }
 
-/** Reads the files of a configuration again; `undefined` for options of the program. */
+/**
+ * Returns a function that reads the configuration files again, or `undefined` if the program
+ * supplied the options.
+ */
 function rereadOf({ readConfig, config }: SharedMasterOptions): SharedMasterOptions['readConfig'] {
   if (readConfig !== undefined || config === undefined || !('config' in config)) return readConfig;
   return async () => (await loadSaltConfig(config.directory)).config;
 }
 
-/** The replaced parts, and the whole configuration in place of the options that make it. */
+/** Returns the options with the complete configuration in place of its sources. */
 function withConfig(options: SharedMasterOptions, config: MasterConfig): BareMasterOptions {
   const { extensions = [], logger, logLevel, now } = options;
   const readConfig = rereadOf(options);
@@ -419,14 +448,14 @@ function withConfig(options: SharedMasterOptions, config: MasterConfig): BareMas
   };
 }
 
-/** The stream of a process that has joined, which ends with the holder. */
+/** Stream of a process that has joined. It ends with the holder. */
 interface EnteredStream {
   readonly stream: AsyncIterable<Joined>;
-  /** Of the holder. */
+  /** Process id of the holder. */
   readonly pid: number;
 }
 
-/** @returns `undefined`: the holder is starting, or closing */
+/** @returns `undefined` if the holder is starting or closing */
 async function openJoin(
   connection: Connection,
   request: JoinRequest,
@@ -440,7 +469,8 @@ async function openJoin(
   } catch (error) {
     if (codeOf(error) === 'ERR_SOCKET') return undefined;
     if (codeOf(error) !== 'ERR_RPC_UNKNOWN_METHOD') throw error;
-    const message = 'a program that does not share it holds the master; start it by joinMaster too';
+    const message =
+      'the process that holds the master does not share it; start it with joinMaster, too';
     throw new SharedMasterError('ERR_NO_HOLDER', message, { cause: error });
   }
 }
@@ -449,6 +479,6 @@ async function drain(items: AsyncIterable<unknown>): Promise<void> {
   try {
     for await (const _ of items);
   } catch {
-    // However it ended, the holder has.
+    // The holder has ended, for whatever reason.
   }
 }

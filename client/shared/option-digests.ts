@@ -1,18 +1,21 @@
 /**
- * Compares the options of two processes without showing either the other's: each option is told as
- * a digest, salted by the process that joins.
+ * Compares the options of two processes without disclosing them. Each option is sent as a digest,
+ * salted by the process that joins.
  */
 
 import { createHmac } from 'node:crypto';
 import { type MasterConfig, perProcessOptions } from '#config';
 
-/** Digests by the names of options; those of a group are `limits.burst`. */
+/** Digests by option name. Options of a group have names such as `limits.burst`. */
 export type OptionDigests = Readonly<Record<string, string>>;
 
 /** Options that are groups of options. */
 const groups: ReadonlySet<string> = new Set(['acl', 'audit', 'eauth', 'limits']);
 
-/** @param salt - any text; the same for both sides */
+/**
+ * Returns the digests of a configuration.
+ * @param salt - any text, the same for both sides
+ */
 export function digestOptions(config: MasterConfig, salt: string): OptionDigests {
   const digests: Record<string, string> = {};
   for (const [name, value] of Object.entries(config)) {
@@ -28,7 +31,7 @@ export function digestOptions(config: MasterConfig, salt: string): OptionDigests
   return digests;
 }
 
-/** The names of the options that differ, in their order. */
+/** Returns the names of the options that differ, sorted. */
 export function differingOptions(a: OptionDigests, b: OptionDigests): readonly string[] {
   const names = new Set([...Object.keys(a), ...Object.keys(b)]);
   return [...names].filter((name) => a[name] !== b[name]).sort();
@@ -38,7 +41,9 @@ function digestOf(value: unknown, salt: string): string {
   return createHmac('sha256', salt).update(canonicalText(value)).digest('hex');
 }
 
-/** The same text for equal values, whatever the order of their keys. Functions are nothing. */
+/**
+ * Returns the same text for equal values, whatever the order of their keys. Functions are ignored.
+ */
 function canonicalText(value: unknown): string {
   if (value instanceof Map) return `map${canonicalText([...value])}`;
   if (value instanceof Set) return `set${canonicalText([...value])}`;

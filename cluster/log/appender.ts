@@ -11,13 +11,13 @@ export interface AppenderOptions {
   readonly cipher: LogCipher;
   readonly member: string;
   readonly now: () => number;
-  /** How long a write waits for the log. */
+  /** Time for which a write waits for the log, in milliseconds. */
   readonly writeTimeoutMs: number;
-  /** An entry got a position that this view has passed. */
+  /** Called when a new entry got a position that this view has already passed. */
   readonly onBehind: (position: number) => void;
 }
 
-/** A transaction that was applied, and where. */
+/** Result and position of an applied transaction. */
 interface AppliedTransaction {
   readonly result: TransactionResult;
   readonly position: number;
@@ -34,49 +34,52 @@ interface SealedEntry {
   readonly bytes: Buffer;
 }
 
-/** Few: what waits meanwhile shares the next entry, and an entry costs each member more than a write. */
+/**
+ * Maximum number of entries being appended. It is small, because waiting transactions share the
+ * next entry, and an entry costs each member more than a transaction.
+ */
 const maxEntriesInFlight = 3;
 const maxTransactionsPerEntry = 128;
 const retryDelays = { initialDelayMs: 50, maxDelayMs: 2000 };
 
-/** Brings transactions into the log, several in an entry where many wait, and gives their results. */
+/** Appends transactions to the log, several per entry if many wait, and returns their results. */
 export class Appender {
   readonly #options: AppenderOptions;
   readonly #sent = new Map<number, readonly PendingTransaction[]>();
   readonly #ending = new AbortController();
   #queue: PendingTransaction[] = [];
   #inFlight = 0;
-  /** Since when every attempt failed, by `performance.now()`. */
+  /** Time since which every attempt has failed, on the clock of `performance.now()`. */
   #failingSince: number | undefined;
 
   constructor(options: AppenderOptions) {
     this.#options = options;
   }
 
-  /** Of this opening, as entries have it. */
+  /** Session of this opening of the store, as recorded in entries. */
   get session(): string {
     return this.#options.cipher.session.toString('hex');
   }
 
-  /** How long the log has taken nothing, milliseconds. */
+  /** Time for which the log has accepted nothing, in milliseconds. */
   get failingMs(): number {
     return this.#failingSince === undefined ? 0 : performance.now() - this.#failingSince;
   }
 
   /**
-   * Resolves when a transaction was applied here, and is durable here.
-   * @throws StoreError ERR_STORE_TOO_LARGE, ERR_STORE_UNAVAILABLE: nothing was written;
-   * ERR_CLUSTER_OUTCOME
+   * Appends a transaction. Resolves when it was applied to this store and is durable.
+   * @throws StoreError ERR_STORE_TOO_LARGE or ERR_STORE_UNAVAILABLE if nothing was written;
+   * ERR_CLUSTER_OUTCOME if it may still be written
    */
   transaction(bytes: Buffer): Promise<AppliedTransaction> {
     const room = this.#room();
     if (bytes.length + transactionHeadBytes > room) {
-      const message = `a write of ${bytes.length} bytes; an entry of the log has room for ${room}`;
+      const message = `the write has ${bytes.length} bytes; an entry of the log can hold ${room}`;
       return Promise.reject(new StoreError('ERR_STORE_TOO_LARGE', message));
     }
     if (this.failingMs > this.#options.writeTimeoutMs) {
       const seconds = Math.round(this.failingMs / 1000);
-      const message = `the log has taken nothing for ${seconds} s: nothing was written`;
+      const message = `the log has accepted no write for ${seconds} s: nothing was written`;
       return Promise.reject(new StoreError('ERR_STORE_UNAVAILABLE', message));
     }
     return new Promise((resolve, reject) => {
@@ -86,14 +89,14 @@ export class Appender {
   }
 
   /**
-   * Appends an entry of its own; resolves with its position when it is in the log.
+   * Appends an entry for this content. Resolves with its position when it is in the log.
    * @throws StoreError ERR_CLUSTER_OUTCOME
    */
   async append(content: EntryContent): Promise<number> {
     return await this.#appendSealed(this.#seal(content));
   }
 
-  /** An entry of this session was applied. */
+  /** Settles the transactions of an applied entry of this session. */
   settle({ counter, position, results }: AppliedEntry): void {
     const sent = this.#sent.get(counter);
     if (sent === undefined) return;
@@ -103,12 +106,15 @@ export class Appender {
       if (result !== undefined) resolve({ result, position });
       else
         reject(
-          new StoreError('ERR_STORE_UNAVAILABLE', 'the write came too late: nothing was kept'),
+          new StoreError(
+            'ERR_STORE_UNAVAILABLE',
+            'the write arrived too late: nothing was written',
+          ),
         );
     }
   }
 
-  /** Nothing is waited for any more. */
+  /** Rejects all waiting transactions and stops. */
   fail(error: StoreError): void {
     this.#ending.abort();
     for (const { reject } of this.#queue.splice(0)) reject(error);
@@ -139,7 +145,7 @@ export class Appender {
     return this.#queue.splice(0, count < 0 ? this.#queue.length : count);
   }
 
-  /** Ends when the entry is in the log, or was given up. */
+  /** Resolves when the entry is in the log or was given up. */
   async #send(pending: readonly PendingTransaction[]): Promise<void> {
     const transactions = pending.map(({ bytes }) => bytes);
     const sealed = this.#seal({ kind: 'transactions', transactions });
@@ -147,7 +153,7 @@ export class Appender {
     try {
       await this.#appendSealed(sealed);
     } catch (error) {
-      // It may have been applied meanwhile.
+      // The entry may have been applied in the meantime.
       if (!this.#sent.delete(sealed.counter)) return;
       for (const { reject } of pending) reject(error);
     }
@@ -176,7 +182,7 @@ export class Appender {
         if (!(cause instanceof LogUnavailableError)) throw cause;
         this.#failingSince ??= start;
         if (performance.now() - start > writeTimeoutMs || this.#ending.signal.aborted) {
-          const message = `the log did not confirm a write (${cause.message}): it may be kept`;
+          const message = `the log did not confirm a write (${cause.message}): it may still take effect`;
           throw new StoreError('ERR_CLUSTER_OUTCOME', message, { cause });
         }
         const delay = retryDelayMs(failures, retryDelays, Math.random);

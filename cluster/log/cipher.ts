@@ -1,23 +1,25 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 
-/** What is sealed: none can be taken for another. */
+/** Kind of an encrypted message. A message of one kind cannot be decrypted as another. */
 export type SealedKind = 'entry' | 'announcement' | 'message' | 'ticket';
 
-/** A sealed message that was opened. */
+/** A decrypted message. */
 export interface OpenedMessage {
-  /** Sixteen bytes of the opening of a store that sealed it, in hexadecimal. */
+  /**
+   * Session that encrypted it: sixteen random bytes of one opening of the store, in hexadecimal.
+   */
   readonly session: string;
-  /** 1, 2, 3 … within the session. */
+  /** Counter within the session: 1, 2, 3, … */
   readonly counter: number;
   readonly body: Buffer;
 }
 
-// version and kind (1)  session (16)  counter (8)  AES-256-GCM of the body  tag (16)
+// Format: version and kind (1)  session (16)  counter (8)  AES-256-GCM of the body  tag (16)
 
-/** Of what this version seals. */
+/** Version of the format. */
 export const sealVersion = 1;
 export const versionBits = 0x0f;
-/** Added to the version, so that what is of another kind is known without opening it. */
+/** Marks that are added to the version, so that the kind is visible without decryption. */
 const kindMarks: Readonly<Record<SealedKind, number>> = {
   entry: 0,
   announcement: 0x10,
@@ -29,12 +31,12 @@ const headBytes = 1 + sessionBytes + 8;
 const tagBytes = 16;
 const maxKnownKeys = 64;
 
-/** What a sealed message is longer than its body. */
+/** Number of bytes by which an encrypted message exceeds its body. */
 export const sealOverheadBytes: number = headBytes + tagBytes;
 
 /**
- * Seals what members send each other through the log, under keys that the log's servers do not
- * have. Each session has a key of its own, so that its counter can be the nonce.
+ * Encrypts messages between members with keys that the log's servers do not have. Each session has
+ * its own key, so its counter can serve as the nonce.
  */
 export class LogCipher {
   readonly session: Buffer = randomBytes(sessionBytes);
@@ -45,7 +47,10 @@ export class LogCipher {
   readonly #keys = new Map<string, Buffer>();
   #counter = 0;
 
-  /** @param cluster - its name: the same secret gives another cluster other keys */
+  /**
+   * @param cluster - name of the cluster; it ensures that two clusters with the same secret use
+   * different keys
+   */
   constructor(secret: Uint8Array, cluster: string, kind: SealedKind) {
     this.#secret = secret;
     this.#cluster = cluster;
@@ -53,7 +58,7 @@ export class LogCipher {
     this.#mark = sealVersion + kindMarks[kind];
   }
 
-  /** Seals a body; its counter is one more than that of the one before. */
+  /** Encrypts a body. The counter is one more than that of the previous message. */
   seal(body: Uint8Array): { readonly counter: number; readonly bytes: Buffer } {
     this.#counter += 1;
     const head = Buffer.alloc(headBytes);
@@ -66,7 +71,7 @@ export class LogCipher {
     return { counter: this.#counter, bytes: sealed };
   }
 
-  /** The message; `undefined` for one that was not sealed under this secret, or altered. */
+  /** Returns the message, or `undefined` if it was altered or encrypted with a different secret. */
   open(bytes: Uint8Array): OpenedMessage | undefined {
     const sealed = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
     if (sealed.length < sealOverheadBytes || sealed.readUInt8(0) !== this.#mark) return undefined;

@@ -1,34 +1,37 @@
 import type { StreamStep, WriteStep } from '#store';
 
-/** Where the history of a view stands: equal for two views that hold the same. */
+/** Position in the history of a view. It is equal for two views with the same content. */
 export interface HistoryMark {
-  /** Identity of the log, which each founding gives anew. */
+  /** Identity of the log. Each founding creates a new one. */
   readonly log: string;
   readonly position: number;
-  /** Running hash over all entries and what they changed, in hexadecimal. */
+  /** Running hash over all entries and their changes, in hexadecimal. */
   readonly hash: string;
 }
 
-/** What an entry of the log asks for. */
+/** Content of an entry of the log. */
 export type EntryContent =
-  /** The first entry of a log; `from`: what a view must hold to follow it, nothing by default. */
+  /**
+   * The first entry of a log. `from` is the history that a view must have to follow it. Default:
+   * empty.
+   */
   | { readonly kind: 'found'; readonly from?: HistoryMark }
-  /** A member opened its store; what its former session still sends has no effect. */
+  /** A member opened its store. Later entries of its previous session have no effect. */
   | { readonly kind: 'open' }
   | { readonly kind: 'leave'; readonly member: string }
-  /** A backup has all entries up to this position. */
+  /** A backup contains all entries up to this position. */
   | { readonly kind: 'snapshot'; readonly position: number }
-  /** Says nothing but what every entry says. */
+  /** An entry without content. */
   | { readonly kind: 'barrier' }
-  /** Encoded by {@link encodeTransaction}. */
+  /** Transactions, each encoded by {@link encodeTransaction}. */
   | { readonly kind: 'transactions'; readonly transactions: readonly Buffer[] };
 
-/** An entry of the log, without its seal. */
+/** An entry of the log in decrypted form. */
 export interface EntryBody {
   readonly member: string;
-  /** The member's clock, milliseconds since 1970. */
+  /** Time on the member's clock, in milliseconds since 1970. */
   readonly time: number;
-  /** What the member had applied. */
+  /** History that the member had applied. */
   readonly known: HistoryMark;
   readonly content: EntryContent;
 }
@@ -41,12 +44,12 @@ export type Transaction =
 const kinds = ['found', 'open', 'leave', 'snapshot', 'barrier', 'transactions'] as const;
 const noRevision = -1;
 
-/** More than an entry takes beside its transactions. */
+/** Maximum size of an entry's head, in bytes. */
 export const entryHeadBytes = 1024;
-/** What a transaction takes in an entry beside its own bytes. */
+/** Overhead of a transaction in an entry, in bytes. */
 export const transactionHeadBytes = 4;
 
-/** The bytes of an entry. */
+/** Encodes an entry. */
 export function encodeEntry({ member, time, known, content }: EntryBody): Buffer {
   const head = new ByteWriter()
     .byte(kinds.indexOf(content.kind))
@@ -61,7 +64,10 @@ export function encodeEntry({ member, time, known, content }: EntryBody): Buffer
   return head.bytes();
 }
 
-/** The entry of bytes made by {@link encodeEntry}. @throws Error for others */
+/**
+ * Decodes the bytes that {@link encodeEntry} returned.
+ * @throws Error for other bytes
+ */
 export function decodeEntry(bytes: Buffer): EntryBody {
   const reader = new ByteReader(bytes);
   const kind = kinds[reader.byte()];
@@ -76,7 +82,7 @@ export function decodeEntry(bytes: Buffer): EntryBody {
   return { member, time, known, content: { kind, transactions } };
 }
 
-/** The bytes of a transaction. */
+/** Encodes a transaction. */
 export function encodeTransaction(transaction: Transaction): Buffer {
   const writer = new ByteWriter();
   if (transaction.type === 'stream') {
@@ -87,7 +93,7 @@ export function encodeTransaction(transaction: Transaction): Buffer {
   return writer.bytes();
 }
 
-/** The transaction of bytes made by {@link encodeTransaction}. */
+/** Decodes the bytes that {@link encodeTransaction} returned. */
 export function decodeTransaction(bytes: Buffer): Transaction {
   const reader = new ByteReader(bytes);
   if (reader.byte() === 0) return { type: 'stream', step: JSON.parse(reader.text()) };
@@ -125,7 +131,7 @@ function decodeStep(reader: ByteReader): WriteStep {
       return {
         op,
         key: reader.buffer(),
-        // A copy: the revision is written into it.
+        // A copy, because the revision is written into it.
         row: Buffer.from(reader.buffer()),
         expiresAt: reader.number(),
         ifRevision: reader.revision(),
@@ -139,7 +145,7 @@ function decodeStep(reader: ByteReader): WriteStep {
     case 'append':
       return { op, stream: reader.text(), value: reader.buffer() };
     default:
-      throw new RangeError('a step of a later version');
+      throw new RangeError('the step has an unknown type, written by a later version');
   }
 }
 
@@ -200,7 +206,7 @@ class ByteReader {
   buffer(): Buffer {
     const length = this.#bytes.readUInt32BE(this.#offset);
     const start = this.#offset + 4;
-    if (start + length > this.#bytes.length) throw new RangeError('cut short');
+    if (start + length > this.#bytes.length) throw new RangeError('the entry is truncated');
     this.#offset = start + length;
     return this.#bytes.subarray(start, this.#offset);
   }

@@ -5,25 +5,26 @@ import { decodeEntry, encodeEntry, type HistoryMark } from './entry.ts';
 import type { LogEntry, TransactionLog } from './transaction-log.ts';
 import { digestOf, readViewState, type ViewState, writeViewState } from './view.ts';
 
-/** How a log is founded. */
+/** Options of {@link foundLog}. */
 export interface FoundingOptions {
-  /** Of the store that the log begins with. Default: an empty one. */
+  /** Directory of the store with the initial content. Default: an empty store. */
   readonly directory?: string;
-  /** Stays open. */
+  /** The log. It stays open. */
   readonly log: TransactionLog;
   readonly secret: Uint8Array;
   readonly cluster: string;
   /**
-   * Forgets what the log holds, and begins it anew with this store, which should be the most
-   * advanced one. Other members whose store is the same follow; the rest join by a backup.
+   * Whether to discard the content of the log and start it anew with this store, which should be
+   * the most advanced one. Other members with the same store content follow. The rest must restore
+   * a backup. Default: `false`.
    */
   readonly replace?: boolean;
   readonly now?: () => number;
 }
 
 /**
- * Begins a log with what a store holds. No process may have the store open.
- * @throws StoreError ERR_CLUSTER_FOUNDED, and those of opening an embedded store
+ * Starts a log with the content of a store. No process may have the store open.
+ * @throws StoreError ERR_CLUSTER_FOUNDED, and the errors of opening an embedded store
  */
 export async function foundLog(options: FoundingOptions): Promise<void> {
   const { log, now = Date.now } = options;
@@ -32,7 +33,7 @@ export async function foundLog(options: FoundingOptions): Promise<void> {
     if (options.replace !== true) {
       throw new StoreError(
         'ERR_CLUSTER_FOUNDED',
-        `the log has entries ${first} to ${last} already`,
+        `the log already has entries ${first} to ${last}`,
       );
     }
     await log.trim(last);
@@ -49,7 +50,7 @@ function newIdentity(): string {
   return randomBytes(16).toString('hex');
 }
 
-/** What an embedded store holds gets a name of its own, so that it is taken for nothing else. */
+/** Gives the content of an embedded store a unique identity and returns its history mark. */
 async function markHistory(directory: string): Promise<HistoryMark | undefined> {
   const { tables } = await openHeldTables({ directory });
   try {
@@ -73,7 +74,7 @@ function stateOf(mark: HistoryMark, entry: string, time: number): ViewState {
 }
 
 /**
- * Where a store goes on in a log.
+ * Returns the state from which a store continues in a log.
  * @throws StoreError ERR_CLUSTER_LOG, ERR_CLUSTER_BEHIND, ERR_CLUSTER_SECRET, ERR_STORE_DIVERGED
  */
 export async function startingState(
@@ -91,21 +92,20 @@ export async function startingState(
   const adopted = oldest && adopt(oldest, { cipher, state, isEmpty: isEmpty(tables) });
   if (adopted !== undefined) return adopted;
   if (state === undefined || state.position + 1 < first) {
-    const own =
-      state === undefined ? 'nothing of it' : `only what was before ${state.position + 1}`;
+    const own = state === undefined ? 'nothing of it' : `only entries before ${state.position + 1}`;
     throw new StoreError(
       'ERR_CLUSTER_BEHIND',
-      `the log begins with entry ${first}, and this store has ${own}: restore a member's backup`,
+      `the log begins with entry ${first}, but this store has ${own}: restore a backup of a member`,
     );
   }
   const where =
     state.position > last
       ? `this store is ahead of the log: it has applied entry ${state.position}, the log ends with ${last}`
-      : `entry ${state.position} of the log is not the one that this store has applied`;
+      : `entry ${state.position} of the log differs from the one that this store has applied`;
   throw new StoreError('ERR_STORE_DIVERGED', where);
 }
 
-/** Whether the entry at a store's position is the one that it has applied. */
+/** Whether the entry at the store's position is the one that the store has applied. */
 async function follows(
   state: ViewState,
   log: TransactionLog,
@@ -129,7 +129,10 @@ interface AdoptContext {
   readonly isEmpty: boolean;
 }
 
-/** The state behind a founding entry, for a store that holds what the entry begins with. */
+/**
+ * Returns the state after a founding entry, if the store has the content that the entry starts
+ * from.
+ */
 function adopt(
   { position, bytes }: LogEntry,
   { cipher, state, isEmpty: hasNothing }: AdoptContext,
@@ -150,6 +153,6 @@ function adopt(
 function refuseSecret(position: number): never {
   throw new StoreError(
     'ERR_CLUSTER_SECRET',
-    `entry ${position} of the log does not open with this secret and this name of the cluster`,
+    `entry ${position} of the log cannot be decrypted with this secret and cluster name`,
   );
 }

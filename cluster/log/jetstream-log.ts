@@ -11,36 +11,46 @@ import {
   type TransactionLog,
 } from './transaction-log.ts';
 
-/** How the servers of a log are reached. */
+/** Connection options of a log. */
 export interface JetStreamLogOptions {
-  /** For instance `nats://10.0.0.1:4222`. */
+  /** URLs of the servers, for example `nats://10.0.0.1:4222`. */
   readonly servers: readonly string[];
-  /** Name of the cluster: letters, digits, `-` and `_`. Stream and subjects are named by it. */
+  /**
+   * Name of the cluster: letters, digits, `-` and `_`. The names of the stream and subjects contain
+   * it.
+   */
   readonly cluster: string;
-  /** Makes the stream where there is none. */
+  /**
+   * Number of replicas of the stream to create if it is missing. If absent, no stream is created.
+   */
   readonly create?: { readonly replicas: number } | undefined;
   readonly user?: string | undefined;
   readonly password?: string | undefined;
-  /** A JWT and its key, as `nsc` writes them; asked for at each connection. */
+  /** Returns a JWT and its key in the format of `nsc`. Called at each connection. */
   readonly credentials?: (() => Uint8Array) | undefined;
-  /** The seed of an nkey; asked for at each connection. */
+  /** Returns the seed of an nkey. Called at each connection. */
   readonly nkeySeed?: (() => Uint8Array) | undefined;
-  /** PEM. */
+  /** Certificates and key in PEM. */
   readonly tls?:
     | { readonly ca?: string; readonly cert?: string; readonly key?: string }
     | undefined;
-  /** How long servers that start, or have no leader, are waited for. Default: 15,000. */
+  /**
+   * Time to wait for servers that are starting or have no leader, in milliseconds. Default: 15,000.
+   */
   readonly connectTimeoutMs?: number;
-  /** How long one request waits for its answer. Default: 4,000. */
+  /** Timeout of a request, in milliseconds. Default: 4,000. */
   readonly requestTimeoutMs?: number;
 }
 
-/** Room for the headers of a message, which count against `max_payload`. */
+/** Size reserved for the headers of a message, in bytes. They count against `max_payload`. */
 const headerBytes = 512;
 const messagesAhead = 512;
 const progressIntervalMs = 2000;
 const pullExpiryMs = 5000;
-/** After two of them that are missing, the consumer is made anew on another server. */
+/**
+ * Heartbeat interval of a consumer, in milliseconds. After two missing heartbeats, the consumer is
+ * created anew on another server.
+ */
 const heartbeatMs = 1000;
 const purgeStep = 10_000;
 const duplicateWindowMs = 120_000;
@@ -51,12 +61,15 @@ const streamNotFound = 10_059;
 
 /**
  * Connects to the log of a cluster in NATS JetStream.
- * @throws StoreError ERR_CLUSTER_LOG where there is none and `create` is not given,
+ * @throws StoreError ERR_CLUSTER_LOG if the log does not exist and `create` is absent,
  * ERR_CLUSTER_RIGHTS, ERR_STORE_UNAVAILABLE; SaltbridgeError ERR_PACKAGE_MISSING
  */
 export async function openJetStreamLog(options: JetStreamLogOptions): Promise<TransactionLog> {
   if (!/^[\w-]{1,64}$/.test(options.cluster)) {
-    throw new StoreError('ERR_CLUSTER_LOG', `${options.cluster} cannot be the name of a cluster`);
+    throw new StoreError(
+      'ERR_CLUSTER_LOG',
+      `invalid cluster name ${options.cluster}: use 1 to 64 letters, digits, "-" or "_"`,
+    );
   }
   const need = 'a cluster';
   const transport = await loadOptionalPackage(
@@ -76,19 +89,19 @@ export async function openJetStreamLog(options: JetStreamLogOptions): Promise<Tr
     } catch (cause) {
       if (cause instanceof StoreError) throw cause;
       if (isRefusedUser(cause)) {
-        const message = `${options.servers.join(', ')}: the user is refused (${reasonOf(cause)})`;
+        const message = `the NATS servers ${options.servers.join(', ')} reject the user (${reasonOf(cause)})`;
         throw new StoreError('ERR_CLUSTER_RIGHTS', message, { cause });
       }
       if (performance.now() > end) {
-        const message = `no log at ${options.servers.join(', ')}: ${reasonOf(cause)}`;
+        const message = `cannot open the log at ${options.servers.join(', ')}: ${reasonOf(cause)}`;
         throw new StoreError('ERR_STORE_UNAVAILABLE', message, { cause });
       }
-      // A process that has nothing else to do lives for it: it is being started.
+      // This timer keeps the process alive, because it is starting.
       await sleep(retryDelayMs(failures, retryDelays, Math.random));
     }
   }
 
-  /** Fails while the servers start, or have no leader. */
+  /** Connects. Fails while the servers are starting or have no leader. */
   async function connectOnce(): Promise<TransactionLog> {
     const connection = await transport.connect(connectionOptions(transport, options));
     try {
@@ -139,7 +152,7 @@ function connectionOptions(
     reconnectTimeWait: 500,
     pingInterval: 5000,
     timeout: 5000,
-    // Members need not hear themselves.
+    // Members do not need their own announcements.
     noEcho: true,
     ...(user === undefined ? {} : { user, pass: password ?? '' }),
     ...(credentials === undefined ? {} : { authenticator: credsAuthenticator(credentials) }),
@@ -197,14 +210,17 @@ class JetStreamLog implements TransactionLog {
       if (apiCodeOf(error) !== streamNotFound) throw error;
       const { create } = this.#options;
       if (create === undefined) {
-        throw new StoreError('ERR_CLUSTER_LOG', `the servers have no stream ${this.#stream}`);
+        throw new StoreError(
+          'ERR_CLUSTER_LOG',
+          `the NATS servers have no stream ${this.#stream}; run saltbridge cluster init on the first member`,
+        );
       }
       await this.#manager.streams.add({
         name: this.#stream,
         subjects: [`${this.#subject}.log`],
         num_replicas: create.replicas,
         duplicate_window: duplicateWindowMs * nanosPerMs,
-        // Only the leader answers: what a follower says may be old.
+        // Only the leader answers, because a follower may return outdated data.
         allow_direct: false,
         deny_delete: true,
       });
@@ -223,7 +239,8 @@ class JetStreamLog implements TransactionLog {
   async *read(from: number, signal: AbortSignal): AsyncIterable<LogEntry> {
     const messages = await asked(async () => {
       const consumer = await this.#client.consumers.get(this.#stream, { opt_start_seq: from });
-      // Bounded by their number: bounded by bytes it stands still where an entry is larger.
+      // The limit is a number of messages. With a limit in bytes, the consumer stops at a larger
+      // entry.
       return await consumer.consume({
         max_messages: messagesAhead,
         expires: pullExpiryMs,
@@ -294,7 +311,8 @@ class JetStreamLog implements TransactionLog {
   }
 
   onAnnouncement(listener: (bytes: Uint8Array) => void, signal: AbortSignal): void {
-    // One subscription for all: the servers send a message once for each.
+    // All listeners share one subscription, because the servers send a message once per
+    // subscription.
     this.#announcements ??= this.#connection.subscribe(`${this.#subject}.members`, {
       callback: (error, message) => {
         if (error === null) for (const hear of this.#listeners) hear(message.data);
@@ -308,7 +326,10 @@ class JetStreamLog implements TransactionLog {
     await this.#connection.close();
   }
 
-  /** Consumers stand still at times: one that has not come further though the log has is ended. */
+  /**
+   * Restarts a stalled consumer. A consumer sometimes stalls; it is stopped if it has not advanced
+   * although the log has.
+   */
   async #watch(messages: ConsumerMessages, progress: { readonly position: number }): Promise<void> {
     const { position } = progress;
     const health = await this.health().catch(() => undefined);
@@ -317,7 +338,10 @@ class JetStreamLog implements TransactionLog {
   }
 }
 
-/** @throws LogUnavailableError whatever the failure; the client has a dozen names for it */
+/**
+ * Runs a request and converts every failure, because the client uses many error classes.
+ * @throws LogUnavailableError
+ */
 async function asked<T>(ask: () => Promise<T>): Promise<T> {
   try {
     return await ask();

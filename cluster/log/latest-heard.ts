@@ -2,24 +2,24 @@ import type { LogCipher, OpenedMessage } from './cipher.ts';
 import type { TransactionLog } from './transaction-log.ts';
 import type { LogView } from './view.ts';
 
-/** A member's side of what members send each other beside the log. */
+/** A member's access to the messages outside the log. */
 export interface MemberLink {
   readonly log: TransactionLog;
   readonly view: LogView;
   readonly cipher: LogCipher;
   readonly member: string;
-  /** Of this opening, as the log has it. */
+  /** Session of this opening of the store, as recorded in the log. */
   readonly session: string;
 }
 
 interface Heard {
-  /** Of its opening, as the log has it. */
+  /** Session of the sender, as recorded in the log. */
   readonly session: string;
   readonly sealedBy: string;
   readonly counter: number;
 }
 
-/** Tells what a member says beside the log from what comes again of it. */
+/** Detects repeated messages of members outside the log. */
 export class LatestHeard {
   readonly #view: LogView;
   readonly #heard = new Map<string, Heard>();
@@ -29,8 +29,9 @@ export class LatestHeard {
   }
 
   /**
-   * Whether it comes from the present opening of a member, and nothing as late was heard of it.
-   * @param session - of that opening, as the sender says
+   * Whether a message comes from the current session of a member and is newer than all earlier
+   * ones.
+   * @param session - session that the sender claims
    */
   isNew(member: string, session: string, { session: sealedBy, counter }: OpenedMessage): boolean {
     if (this.#view.state.members[member]?.session !== session) return false;

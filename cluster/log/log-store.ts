@@ -24,57 +24,63 @@ import {
 } from './transaction-log.ts';
 import { type AppliedEntry, digestOf, LogView } from './view.ts';
 
-/** How a member opens its store. */
+/** Options of {@link openLogStore}. */
 export interface LogStoreOptions extends EmbeddedStoreOptions {
-  /** The store closes it. */
+  /** The log. The store closes it. */
   readonly log: TransactionLog;
-  /** At least 32 bytes that the members share, and the log's servers do not have. */
+  /** At least 32 bytes that the members share and the log's servers do not have. */
   readonly secret: Uint8Array;
   /** Name of the cluster, the same for all members. */
   readonly cluster: string;
-  /** Name of this member; another process that opens the log under it takes its place. */
+  /** Name of this member. If another process opens the log with this name, it replaces this one. */
   readonly member: string;
-  /** Where a write must be applied before it is acknowledged. Default: `second`. */
+  /** Members that must have applied a write before it is acknowledged. Default: `second`. */
   readonly acknowledge?: AcknowledgeRule | undefined;
   /**
-   * Whether writes go on where too few members are alive. Default: `local` while the cluster has
-   * one member, `refuse` otherwise.
+   * Whether writes continue if too few members are running. Default: `local` while the cluster has
+   * one member, otherwise `refuse`.
    */
   readonly whenAlone?: 'local' | 'refuse' | undefined;
-  /** Told once, when the store finds that it and the log do not have the same history. */
+  /** Called once, when the store detects that its history differs from the log's. */
   readonly onDiverged?: (error: StoreError) => void;
-  /** How long a write waits for the log and for other members. Default: 15,000. */
+  /**
+   * Time for which a write waits for the log and for other members, in milliseconds. Default:
+   * 15,000.
+   */
   readonly writeTimeoutMs?: number;
-  /** Whom nothing was heard from for so long is taken for dead. Default: 12,000. */
+  /**
+   * Time without a message after which a member counts as stopped, in milliseconds. Default:
+   * 12,000.
+   */
   readonly memberTimeoutMs?: number;
-  /** How often members tell each other that they live. Default: 1,000. */
+  /** Interval at which members report that they are running, in milliseconds. Default: 1,000. */
   readonly reportIntervalMs?: number;
-  /** How often the store is compared with the log. Default: 5,000. */
+  /** Interval at which the store is compared with the log, in milliseconds. Default: 5,000. */
   readonly checkIntervalMs?: number;
 }
 
-/** What a member knows of its cluster. */
+/** State of the cluster as a member sees it. */
 interface LogStoreStatus {
   /** Identity of the log. */
   readonly log: string;
   readonly position: number;
-  /** Running hash at that position: the same for members that hold the same. */
+  /** Running hash at that position. It is equal for members with the same content. */
   readonly hash: string;
   readonly members: readonly MemberStatus[];
-  /** Fewer members are alive than must keep a write. */
+  /** Whether fewer members are running than must store a write. */
   readonly isAlone: boolean;
-  /** Writes are refused meanwhile. */
+  /** Whether writes are rejected for that reason. */
   readonly refusesWrites: boolean;
-  /** How long the log has taken no write of this member, milliseconds. */
+  /** Time for which the log has accepted no write of this member, in milliseconds. */
   readonly failingMs: number;
-  /** Entries that came again, and entries that no member sealed; none had an effect. */
+  /** Numbers of repeated entries and of entries that no member encrypted. They had no effect. */
   readonly repeatedEntries: number;
   readonly foreignEntries: number;
-  /** The servers of the log do not answer. */
+  /** Whether the servers of the log do not answer. */
   readonly isCutOff: boolean;
-  /** As it was told last. */
+  /** Last known state of the log. */
   readonly health: LogHealth;
-  /** What an operator should know of the log's servers. */
+  /** Warnings about the log's servers for the operator. */
   readonly warnings: readonly string[];
 }
 
@@ -84,13 +90,16 @@ const maxEntriesAhead = 1024;
 const retryMs = 250;
 
 /**
- * Opens the store of a member of a cluster; resolves when it has applied what the log had.
- * @throws StoreError ERR_CLUSTER_LOG, ERR_CLUSTER_BEHIND, ERR_CLUSTER_SECRET,
- * ERR_STORE_DIVERGED, ERR_STORE_UNAVAILABLE, and those of an embedded store
+ * Opens the store of a cluster member. Resolves when it has applied all entries of the log.
+ * @throws StoreError ERR_CLUSTER_LOG, ERR_CLUSTER_BEHIND, ERR_CLUSTER_SECRET, ERR_STORE_DIVERGED,
+ * ERR_STORE_UNAVAILABLE, and the errors of an embedded store
  */
 export async function openLogStore(options: LogStoreOptions): Promise<LogStore> {
   if (options.secret.length < 32) {
-    throw new StoreError('ERR_CLUSTER_SECRET', 'the secret of a cluster has at least 32 bytes');
+    throw new StoreError(
+      'ERR_CLUSTER_SECRET',
+      'the secret of a cluster must have at least 32 bytes',
+    );
   }
   let tell: (error: StoreError) => void = () => {};
   const held = await openHeldTables({
@@ -117,7 +126,7 @@ export async function openLogStore(options: LogStoreOptions): Promise<LogStore> 
   } catch (error) {
     await held.tables.close();
     if (!(error instanceof LogUnavailableError)) throw error;
-    throw new StoreError('ERR_STORE_UNAVAILABLE', `the log does not answer: ${error.message}`, {
+    throw new StoreError('ERR_STORE_UNAVAILABLE', `the log does not respond: ${error.message}`, {
       cause: error,
     });
   }
@@ -131,7 +140,7 @@ interface LogStoreDeps {
   readonly health: LogHealth;
 }
 
-/** A store whose writes are entries of a log that other members apply as well. */
+/** A store whose writes are entries of a log that all members apply. */
 export class LogStore extends TableStore {
   readonly #held: HeldTables;
   readonly #view: LogView;
@@ -151,7 +160,7 @@ export class LogStore extends TableStore {
   #passed: { readonly position: number; readonly resolve: () => void }[] = [];
   #following: Promise<void> = Promise.resolve();
   #suspicions = 0;
-  /** Its own opening is applied. */
+  /** Whether the open entry of this session was applied. */
   #hasOpened = false;
 
   constructor({ held, view, cipher, options, health }: LogStoreDeps) {
@@ -223,22 +232,25 @@ export class LogStore extends TableStore {
     };
   }
 
-  /** Follows the log, and says in it that this member is there. */
+  /** Follows the log and announces in it that this member has opened its store. */
   async start(): Promise<void> {
     this.#following = this.#follow();
     const { member } = this.#options;
-    // It has no effect where another process opened the log under this name at the same time.
+    // The entry has no effect if another process opened the log with this name at the same time.
     for (let tries = 0; tries < maxOpenings; tries += 1) {
       const { last } = await this.#options.log.health();
       await this.#applied(last);
       await this.#applied(await this.#appender.append({ kind: 'open' }));
       if (this.#view.state.members[member]?.session === this.#appender.session) return;
     }
-    throw new StoreError('ERR_STORE_FENCED', `another process is member ${member} of the cluster`);
+    throw new StoreError(
+      'ERR_STORE_FENCED',
+      `another process is running as member ${member} of the cluster`,
+    );
   }
 
   /**
-   * Sends a message to the other members that are connected. It may be lost.
+   * Sends a message to the other connected members. It may be lost.
    * @throws StoreError ERR_STORE_TOO_LARGE
    */
   send(body: Uint8Array): void {
@@ -246,26 +258,26 @@ export class LogStore extends TableStore {
     this.#messages.send(body);
   }
 
-  /** Calls the listener with each message of another member, once. */
+  /** Calls the listener once for each message of another member. */
   onMessage(listener: MessageListener): void {
     this.#messages.onMessage(listener);
   }
 
-  /** Waits until this store has applied all that any member wrote before the call. */
+  /** Waits until this store has applied all writes that any member made before the call. */
   async barrier(): Promise<void> {
     this.assertUsable();
     await this.#applied(await this.#appender.append({ kind: 'barrier' }));
   }
 
-  /** Takes a member that is gone for good out of the cluster. */
+  /** Removes a member that will not return from the cluster. */
   async removeMember(name: string): Promise<void> {
     this.assertUsable();
     await this.#applied(await this.#appender.append({ kind: 'leave', member: name }));
   }
 
   /**
-   * Makes a backup, which another member can be restored from, and lets the log forget what is
-   * older than the last backup but one and applied by all members that are alive.
+   * Creates a backup from which another member can be restored. Then trims the log: entries that
+   * are older than the last backup but one and applied by all running members are deleted.
    * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL, ERR_CLUSTER_OUTCOME
    */
   backup(target: string): Promise<BackupReceipt> {
@@ -279,14 +291,14 @@ export class LogStore extends TableStore {
   }
 
   /**
-   * Makes a backup that a new member begins with, and nobody keeps: the log forgets nothing for it.
+   * Creates a temporary backup for a new member. The log is not trimmed.
    * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL
    */
   handOver(target: string): Promise<BackupReceipt> {
     return this.busy(() => this.#held.backup(target));
   }
 
-  /** What is asked of it from now on fails by this. */
+  /** Makes all current and later operations of the store fail with this error. */
   fail(error: StoreError): void {
     if (this.#failure !== undefined) return;
     this.#failure = error;
@@ -311,7 +323,7 @@ export class LogStore extends TableStore {
 
   #transact(transaction: Transaction): Promise<number> {
     if (this.isFull) {
-      throw new StoreError('ERR_STORE_FULL', 'the disk of the store is full: nothing was kept');
+      throw new StoreError('ERR_STORE_FULL', 'the disk of the store is full: nothing was written');
     }
     this.#members.assertEnough();
     return this.follow(this.#acknowledged(encodeTransaction(transaction)));
@@ -324,12 +336,16 @@ export class LogStore extends TableStore {
     return result.revision;
   }
 
-  /** @throws StoreError ERR_CLUSTER_OUTCOME */
+  /**
+   * Waits until enough members have applied the log up to a position.
+   * @throws StoreError ERR_CLUSTER_OUTCOME
+   */
   async #kept(position: number): Promise<void> {
     const kept = this.#members.keptAt(position).then(() => true);
     const isKept = await inMilliseconds(kept, this.#writeTimeoutMs);
     if (isKept !== true) {
-      const message = 'a write is kept here, and too few other members have confirmed it';
+      const message =
+        'the write is stored on this member, but too few other members have confirmed it';
       throw new StoreError('ERR_CLUSTER_OUTCOME', message);
     }
     this.assertUsable();
@@ -346,13 +362,13 @@ export class LogStore extends TableStore {
   async #trim(): Promise<void> {
     const [behind, newest] = this.#view.state.snapshots;
     if (behind === undefined || newest === undefined) return;
-    // One's own last entry stays, to be compared with at the next start.
+    // The last applied entry of this member stays in the log for the comparison at the next start.
     const to = Math.min(behind, this.#members.lowestAlive()) - 1;
     if (to >= this.#health.first) await this.#options.log.trim(to);
     this.#health = await this.#options.log.health();
   }
 
-  /** Reads the log until the end, whatever happens to the connection. */
+  /** Reads the log until the store closes, and reconnects if the connection is lost. */
   async #follow(): Promise<void> {
     const { signal } = this.#ending;
     while (!signal.aborted) {
@@ -378,7 +394,7 @@ export class LogStore extends TableStore {
     return (this.#entries.at(-1)?.position ?? this.#view.state.position) + 1;
   }
 
-  /** @returns whether it was the next one */
+  /** @returns `false` if reading must stop, because entries are missing or the store has failed */
   #take(entry: LogEntry): boolean {
     const next = this.#next();
     if (this.#failure !== undefined) return false;
@@ -404,7 +420,7 @@ export class LogStore extends TableStore {
         this.#tell(applied);
       } catch (error) {
         if (!mayBeRetried(error)) this.fail(unexpected(error));
-        // A disk that is full keeps the view where it is, until there is room.
+        // On a full disk, the entries are retried until there is free space.
         else if (this.#ending.signal.aborted) break;
         else await delay(retryMs);
       }
@@ -436,7 +452,7 @@ export class LogStore extends TableStore {
     });
   }
 
-  /** Another process that opened the log under this name is the member from then on. */
+  /** Fails the store if another process has opened the log with this member's name. */
   #assertNotReplaced(): void {
     const { member } = this.#options;
     const known = this.#view.state.members[member]?.session;
@@ -457,22 +473,22 @@ export class LogStore extends TableStore {
       const found = await this.#options.log.entry(position);
       if (found !== undefined && digestOf(found.bytes) !== entry) this.#failChanged(position);
       this.#suspicions = this.#health.last < position ? this.#suspicions + 1 : 0;
-      // What a server says of the end may be old; the position of a new entry is not.
+      // A server may report an outdated end of the log. The position of a new entry is reliable.
       if (this.#suspicions >= 2) await this.#appender.append({ kind: 'barrier' });
     } catch {
-      // The next check asks again.
+      // The next check retries.
       this.#isCutOff = true;
     }
   }
 
   #failChanged(position: number): void {
-    const message = `entry ${position} of the log is not the one that this store has applied`;
+    const message = `entry ${position} of the log differs from the one that this store has applied`;
     this.fail(new StoreError('ERR_STORE_DIVERGED', message));
   }
 
   #failBehind(position: number): void {
     const own = this.#view.state.position;
-    const message = `this store is ahead of the log: it has applied ${own} entries, and ${position} was given out again`;
+    const message = `this store is ahead of the log: it has applied ${own} entries, but position ${position} was reused`;
     this.fail(new StoreError('ERR_STORE_DIVERGED', message));
   }
 }
@@ -485,7 +501,7 @@ function mayBeRetried(error: unknown): boolean {
 function unexpected(error: unknown): StoreError {
   if (error instanceof StoreError) return error;
   const message = error instanceof Error ? error.message : String(error);
-  return new StoreError('ERR_STORE_UNAVAILABLE', `the log cannot be followed: ${message}`, {
+  return new StoreError('ERR_STORE_UNAVAILABLE', `cannot follow the log: ${message}`, {
     cause: error,
   });
 }

@@ -2,43 +2,52 @@ import { StoreError } from '#store';
 import type { HistoryMark } from './entry.ts';
 import { LatestHeard, type MemberLink } from './latest-heard.ts';
 
-/** Where a write must be applied before it is acknowledged. */
+/**
+ * Members that must have applied a write before it is acknowledged: this one, a second one, or a
+ * majority.
+ */
 export type AcknowledgeRule = 'local' | 'second' | 'majority';
 
-/** A member of the cluster as this one sees it. */
+/** State of a member as this member sees it. */
 export interface MemberStatus {
   readonly name: string;
   /** Position up to which it has applied the log. */
   readonly position: number;
   readonly isAlive: boolean;
-  /** How far its clock is ahead of this one's; the time that a message travels is in it. */
+  /**
+   * Difference between its clock and this member's, in milliseconds. Positive if its clock is
+   * ahead. It includes the transmission time of a message.
+   */
   readonly clockSkewMs: number | undefined;
 }
 
-/** What members announce to each other. */
+/** Periodic announcement of a member. */
 interface Report extends HistoryMark {
   readonly member: string;
-  /** Of its opening, as the log has it. */
+  /** Session of its opening of the store, as recorded in the log. */
   readonly session: string;
-  /** Milliseconds since 1970. */
+  /** Time in milliseconds since 1970. */
   readonly time: number;
-  /** It is the last one. */
+  /** Whether it is the last report before the member closes. */
   readonly isClosing?: boolean;
 }
 
 interface Heard {
   readonly session: string;
-  /** By `performance.now()`. */
+  /** Time of the last report, on the clock of `performance.now()`. */
   readonly at: number;
   readonly position: number;
   readonly skewMs: number;
-  /** The last position at which both had the same hash. */
+  /** Last position at which both members had the same hash. */
   readonly agreedAt: number;
 }
 
 export interface MembersOptions extends MemberLink {
   readonly acknowledge: AcknowledgeRule;
-  /** Whether writes go on where too few members are alive; by default in a cluster of one. */
+  /**
+   * Whether writes continue if too few members are running. Default: `local` in a cluster of one,
+   * otherwise `refuse`.
+   */
   readonly whenAlone: 'local' | 'refuse' | undefined;
   readonly now: () => number;
   readonly memberTimeoutMs: number;
@@ -51,15 +60,21 @@ interface Waiting {
   readonly resolve: () => void;
 }
 
-/** What the members of a cluster know of each other: who lives, who has applied what, and the same. */
+/**
+ * State of all members: which are running, what they have applied, and whether their histories
+ * agree.
+ */
 export class Members {
   readonly #options: MembersOptions;
   readonly #openedAt = performance.now();
   readonly #heard = new Map<string, Heard>();
   readonly #latest: LatestHeard;
-  /** Of members that are ahead of this one: compared once it has come so far. */
+  /**
+   * Marks of members that are ahead of this one. They are compared when this member reaches their
+   * position.
+   */
   readonly #toCompare = new Map<string, HistoryMark>();
-  /** Where a member had another hash, by its name. */
+  /** Members with a different hash, by name. */
   readonly #disputes = new Map<string, { readonly position: number; readonly since: number }>();
   readonly #ending = new AbortController();
   readonly #timer: NodeJS.Timeout;
@@ -72,7 +87,7 @@ export class Members {
     this.#timer = setInterval(() => this.#tick(), options.reportIntervalMs).unref();
   }
 
-  /** Tells the others what is applied here, and looks whether writes can be acknowledged. */
+  /** Announces the applied position, and acknowledges writes that enough members have applied. */
   applied(): void {
     this.report();
     this.#compareWaiting();
@@ -88,23 +103,23 @@ export class Members {
     log.announce(cipher.seal(Buffer.from(JSON.stringify(report))).bytes);
   }
 
-  /** @throws StoreError ERR_CLUSTER_ALONE while too few members are alive */
+  /** @throws StoreError ERR_CLUSTER_ALONE while too few members are running */
   assertEnough(): void {
     const needed = this.#needed();
     const alive = this.#alive().length + 1;
     if (alive >= needed || this.#goesOnAlone()) return;
     throw new StoreError(
       'ERR_CLUSTER_ALONE',
-      `a write must be kept by ${needed} members, and ${alive} of ${this.#size()} are alive`,
+      `a write must be stored by ${needed} members, but only ${alive} of ${this.#size()} are running`,
     );
   }
 
-  /** Whether fewer members are alive than the rule asks for. */
+  /** Whether fewer members are running than the rule requires. */
   get isAlone(): boolean {
     return this.#alive().length + 1 < this.#needed();
   }
 
-  /** Whether writes are refused, because fewer members are alive than the rule asks for. */
+  /** Whether writes are rejected, because fewer members are running than the rule requires. */
   get refusesWrites(): boolean {
     return this.isAlone && !this.#goesOnAlone();
   }
@@ -132,13 +147,13 @@ export class Members {
     });
   }
 
-  /** The lowest position that a living member has applied. */
+  /** Returns the lowest position that a running member has applied. */
   lowestAlive(): number {
     const others = this.#alive().map((name) => this.#heard.get(name)?.position ?? 0);
     return Math.min(this.#options.view.state.position, ...others);
   }
 
-  /** The others take it for dead at once. */
+  /** Stops and announces it, so that the other members do not wait for a timeout. */
   close(): void {
     clearInterval(this.#timer);
     this.report(true);
@@ -146,8 +161,8 @@ export class Members {
   }
 
   /**
-   * Compares a history with what this member had at the same position.
-   * @param name - of the member that says it
+   * Compares the history of a member with that of this member at the same position.
+   * @param name - name of the member
    */
   compare(name: string, mark: HistoryMark): void {
     const { view } = this.#options;
@@ -202,7 +217,10 @@ export class Members {
     this.#judge();
   }
 
-  /** Who has another hash than most members stops; the others go on without it. */
+  /**
+   * Stops this member if its hash differs from that of most members. The others continue without
+   * it.
+   */
   #judge(): void {
     if (this.#disputes.size === 0) return;
     const positions = [...this.#disputes.values()];
@@ -217,7 +235,7 @@ export class Members {
     this.#options.onDiverged(
       new StoreError(
         'ERR_STORE_DIVERGED',
-        `at position ${first} of the log this store does not hold what ${names} holds`,
+        `the content of this store at position ${first} of the log differs from that of ${names}`,
       ),
     );
   }
@@ -251,7 +269,7 @@ export class Members {
       .filter(([name, { session }]) => {
         if (name === member || this.#disputes.has(name)) return false;
         const heard = this.#heard.get(name);
-        // Whoever was not heard yet has as long as whoever was.
+        // A member that has not reported yet gets the same timeout, from the opening of this store.
         const at = heard?.session === session ? heard.at : this.#openedAt;
         return now - at < memberTimeoutMs;
       })

@@ -6,15 +6,18 @@ import { LatestHeard, type MemberLink } from './latest-heard.ts';
 export type MessageListener = (body: Buffer, from: string) => void;
 
 export interface MessagesOptions extends MemberLink {
-  /** Ends it. */
+  /** Aborted when the store closes. */
   readonly ending: AbortSignal;
 }
 
-/** Messages that come in such a time are sealed and sent together. */
+/** Time in milliseconds during which messages are collected to be encrypted and sent together. */
 const gatherMs = 5;
 const lengthBytes = 4;
 
-/** Messages between members, beside the log: sealed, each heard once, and perhaps lost. */
+/**
+ * Messages between members outside the log. They are encrypted, delivered at most once, and may be
+ * lost.
+ */
 export class Messages {
   readonly #options: MessagesOptions;
   readonly #latest: LatestHeard;
@@ -32,13 +35,19 @@ export class Messages {
     options.log.onAnnouncement((bytes) => this.#hear(bytes), options.ending);
   }
 
-  /** The first after a pause is sent at once. @throws StoreError ERR_STORE_TOO_LARGE */
+  /**
+   * Sends a message. The first one after a pause is sent at once.
+   * @throws StoreError ERR_STORE_TOO_LARGE
+   */
   send(body: Uint8Array): void {
     if (this.#options.ending.aborted) return;
     const size = lengthBytes + body.length;
     const room = this.#options.log.maxEntryBytes - this.#head.length - sealOverheadBytes;
     if (size > room) {
-      throw new StoreError('ERR_STORE_TOO_LARGE', `a message to other members has ${size} bytes`);
+      throw new StoreError(
+        'ERR_STORE_TOO_LARGE',
+        `a message to other members has ${size} bytes; the maximum is ${room}`,
+      );
     }
     if (this.#gatheredBytes + size > room) this.#flush();
     const length = Buffer.alloc(lengthBytes);

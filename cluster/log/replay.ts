@@ -6,46 +6,46 @@ import { startingState } from './founding.ts';
 import { type LogEntry, LogUnavailableError, type TransactionLog } from './transaction-log.ts';
 import { LogView, readViewState } from './view.ts';
 
-/** Up to where a log is replayed; both: whichever comes first. Default: to its end. */
+/** End of a replay. If both are set, the earlier one applies. Default: the end of the log. */
 export interface ReplayPoint {
-  /** Of the last entry that is applied. */
+  /** Position of the last entry to apply. */
   readonly position?: number;
-  /** Entries that were written later are not applied, milliseconds since 1970. */
+  /** Time in milliseconds since 1970. Entries that were written later are not applied. */
   readonly time?: number;
 }
 
-/** What is replayed, and onto what. */
+/** Options of {@link replayLog}. */
 export interface ReplayOptions {
-  /** Of a backup of a member that was restored; no process has it open. */
+  /** Directory of a store restored from a member's backup. No process may have it open. */
   readonly directory: string;
-  /** Stays open. */
+  /** The log. It stays open. */
   readonly log: TransactionLog;
   readonly secret: Uint8Array;
   readonly cluster: string;
   readonly until: ReplayPoint;
 }
 
-/** How far a store has come. */
+/** Result of a replay. */
 export interface ReplayReceipt {
   /** Position of the backup. */
   readonly from: number;
-  /** Position of the last entry that it has now. */
+  /** Position of the last applied entry. */
   readonly to: number;
-  /** The latest time that an entry up to there carried, milliseconds since 1970. */
+  /** Latest time of an applied entry, in milliseconds since 1970. */
   readonly time: number;
-  /** Position of the end of the log; 0 for a log that has nothing. */
+  /** Position of the end of the log. 0 if the log is empty. */
   readonly last: number;
 }
 
 const entriesPerStep = 256;
 const retryMs = 250;
-/** So many times the log may fail, or give nothing, one after the other. */
+/** Maximum number of consecutive attempts in which the log fails or returns nothing. */
 const maxFailures = 40;
 
 /**
- * Applies what a log has after a backup, up to a point. A log that has nothing leaves it as it is.
- * @throws StoreError ERR_STORE_BACKUP for a point that the backup is behind of, or that the log does
- * not reach; ERR_CLUSTER_LOG for no backup of a member, ERR_CLUSTER_BEHIND, ERR_CLUSTER_SECRET,
+ * Applies the entries of a log after a backup, up to a point. An empty log changes nothing.
+ * @throws StoreError ERR_STORE_BACKUP if the point is before the backup or after the end of the
+ * log; ERR_CLUSTER_LOG if the backup is not from a member; ERR_CLUSTER_BEHIND, ERR_CLUSTER_SECRET,
  * ERR_STORE_DIVERGED, ERR_STORE_UNAVAILABLE
  */
 export async function replayLog(options: ReplayOptions): Promise<ReplayReceipt> {
@@ -54,7 +54,7 @@ export async function replayLog(options: ReplayOptions): Promise<ReplayReceipt> 
   try {
     const known = readViewState(tables);
     if (known === undefined) {
-      throw new StoreError('ERR_CLUSTER_LOG', 'the backup is not one of a member of a cluster');
+      throw new StoreError('ERR_CLUSTER_LOG', 'the backup was not made by a member of a cluster');
     }
     const { first, last } = await log.health();
     const { position: from, time } = known;
@@ -63,7 +63,7 @@ export async function replayLog(options: ReplayOptions): Promise<ReplayReceipt> 
     const cipher = new LogCipher(secret, cluster, 'entry');
     const starting = await startingState(tables, log, cipher).catch((cause: unknown) => {
       if (!(cause instanceof StoreError && cause.code === 'ERR_CLUSTER_BEHIND')) throw cause;
-      const message = `the log begins with position ${first}, and the backup ends with ${from}: take a later one`;
+      const message = `the log begins at position ${first}, but the backup ends at ${from}: use a later backup`;
       throw new StoreError('ERR_CLUSTER_BEHIND', message, { cause });
     });
     const view = new LogView(tables, cipher, starting);
@@ -87,13 +87,13 @@ function checkPoint(
 ): void {
   const { position = last, time: latest = time } = until;
   if (position > last) {
-    const message = `the log ends with position ${last}; position ${position} is not in it`;
+    const message = `the log ends at position ${last}; it does not contain position ${position}`;
     throw new StoreError('ERR_STORE_BACKUP', message);
   }
   if (position >= from && latest >= time) return;
   throw new StoreError(
     'ERR_STORE_BACKUP',
-    `the backup has all up to position ${from}, written until ${new Date(time).toISOString()}: take an earlier one for an earlier point`,
+    `the backup ends at position ${from}, written at ${new Date(time).toISOString()}: use an earlier backup for an earlier point`,
   );
 }
 
@@ -120,14 +120,14 @@ async function applyWhile(
     }
     failures = view.state.position === before ? failures + 1 : 0;
     if (failures > maxFailures) {
-      const message = `the log gives no entry ${before + 1} of ${end}`;
+      const message = `cannot read entry ${before + 1} of ${end} from the log`;
       throw new StoreError('ERR_STORE_UNAVAILABLE', message);
     }
     await pause(retryMs);
   }
 }
 
-/** @returns whether the last one that is wanted was applied */
+/** @returns whether the last requested entry was applied */
 async function applyEntries(
   entries: AsyncIterable<LogEntry>,
   view: LogView,

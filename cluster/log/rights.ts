@@ -1,4 +1,6 @@
-/** What a member's user may do at the NATS servers: all that it needs, and little else. */
+/**
+ * Checks the rights of a member's NATS user: all that it needs, and no dangerous ones beyond that.
+ */
 
 import { setImmediate as turn } from 'node:timers/promises';
 import type { MsgHdrs, NatsConnection } from '@nats-io/transport-node';
@@ -6,21 +8,22 @@ import { StoreError } from '#store';
 
 type Transport = typeof import('@nats-io/transport-node');
 
-/** Whose rights are looked at. */
+/** Names that determine the required rights. */
 export interface RightsOptions {
-  /** Its log. */
+  /** Stream of the log. */
   readonly stream: string;
-  /** What the subjects of its own begin with. */
+  /** Prefix of the member's own subjects. */
   readonly subject: string;
-  /** It makes the stream. */
+  /** Whether the member creates the stream. */
   readonly isFounding: boolean;
 }
 
-/** A consumer and a stream that nobody has. */
+/** Name of a consumer and a stream that do not exist. */
 const nobody = 'saltbridge_rights_check';
 /**
- * A server that reads it refuses it, and what it names is not there: for nats-server 2.11 and later a
- * request that is no object asks for nothing in particular, and a purge by it is one of all.
+ * A request that a server rejects and that names nothing that exists. It must be an object with
+ * names: nats-server 2.11 and later treats any other payload as a request without conditions, so a
+ * purge would delete everything.
  */
 const unreadable = JSON.stringify({
   name: nobody,
@@ -36,13 +39,13 @@ interface Probe {
   readonly headers?: MsgHdrs;
 }
 
-/** Of more than are asked for at once none is kept. */
+/** Maximum number of recorded rejections, more than the number of simultaneous requests. */
 const maxRefusals = 100;
 
 /**
- * Tries what a member does, in ways that change nothing.
- * @returns what its user may do besides, and no member needs
- * @throws StoreError ERR_CLUSTER_RIGHTS naming what is missing
+ * Tests the operations of a member in ways that change nothing.
+ * @returns rights that the user has although no member needs them
+ * @throws StoreError ERR_CLUSTER_RIGHTS naming the missing rights
  */
 export async function checkRights(
   transport: Transport,
@@ -58,7 +61,7 @@ export async function checkRights(
   if (missing.length > 0) {
     throw new StoreError(
       'ERR_CLUSTER_RIGHTS',
-      `the NATS user of this member may not ${missing.join(', not ')}; docs/cluster.md lists what it needs`,
+      `the NATS user of this member lacks the right to ${missing.join(', ')}; docs/cluster.md lists the rights that it needs`,
     );
   }
   const others = ['PURGE', 'DELETE'].map((verb) => `$JS.API.STREAM.${verb}.${nobody}`);
@@ -74,7 +77,7 @@ function needed(
   { headers, createInbox }: Transport,
   { stream, subject, isFounding }: RightsOptions,
 ): { readonly publish: readonly Probe[]; readonly subscribe: readonly string[] } {
-  // So that the log takes nothing.
+  // A stream name that does not match, so that the log stores nothing.
   const elsewhere = headers();
   elsewhere.set('Nats-Expected-Stream', nobody);
   const requests = [
@@ -101,7 +104,7 @@ function toRequest(subject: string): Probe {
   return { subject, payload: unreadable };
 }
 
-/** What a server refuses, of what is tried one after the other. */
+/** Rejections by the server, collected for one group of tests after the other. */
 class Refusals {
   readonly #connection: NatsConnection;
   readonly #refused = new Set<string>();
@@ -111,7 +114,7 @@ class Refusals {
     void this.#watch();
   }
 
-  /** Of messages to these subjects, the subjects that were refused. */
+  /** Returns the subjects to which publishing was rejected. */
   async ofPublishing(probes: readonly Probe[]): Promise<readonly string[]> {
     for (const { subject, payload, headers } of probes) {
       this.#connection.publish(subject, payload, headers === undefined ? {} : { headers });
@@ -128,7 +131,10 @@ class Refusals {
     return refused;
   }
 
-  /** A refusal comes before the answer to a flush, and is told in a turn of its own. */
+  /**
+   * Waits for rejections. The server sends them before the reply to a flush, and the client reports
+   * them in a separate turn.
+   */
   async #settled(subjects: readonly string[]): Promise<readonly string[]> {
     await this.#connection.flush();
     await turn();
@@ -137,7 +143,7 @@ class Refusals {
     return refused;
   }
 
-  /** It ends with the connection. */
+  /** Records rejections until the connection ends. */
   async #watch(): Promise<void> {
     for await (const status of this.#connection.status()) {
       if (status.type !== 'error' || this.#refused.size >= maxRefusals) continue;

@@ -1,33 +1,35 @@
-/** What the store needs of a replicated log. JetStream is one; tests have one in memory. */
+/**
+ * Interface of a replicated log for the store. JetStream implements it; tests use one in memory.
+ */
 
 /** An entry of a log. */
 export interface LogEntry {
-  /** Grows by one from entry to entry; a position is never given out again. */
+  /** Position, one more than that of the previous entry. Positions are never reused. */
   readonly position: number;
   readonly bytes: Uint8Array;
 }
 
-/** The state of a log. */
+/** State of a log. */
 export interface LogHealth {
-  /** Position of the oldest entry that is kept; one more than `last` if there is none. */
+  /** Position of the oldest stored entry, or `last` plus one if there is none. */
   readonly first: number;
-  /** Position of the newest entry; 0 for a log that never had one. */
+  /** Position of the newest entry. 0 for a log that never had one. */
   readonly last: number;
-  /** Copies of the log, the leader's among them; `undefined` if the log does not tell. */
+  /** Number of replicas of the log, including the leader. `undefined` if it is not known. */
   readonly replicas: number | undefined;
-  /** How many of them are up to date and reachable. */
+  /** Number of replicas that are up to date and reachable. */
   readonly currentReplicas: number | undefined;
-  /** Program and version, for instance `nats-server 2.12.1`. */
+  /** Program and version, for example `nats-server 2.12.1`. */
   readonly server: string | undefined;
-  /** What this member's user may do at the servers, and no member needs. Default: nothing. */
+  /** Rights of this member's user that no member needs. Default: none. */
   readonly excessRights?: readonly string[];
 }
 
-/** The first nats-server that can be told when to write to disk. */
+/** First version of nats-server with a configurable synchronisation interval. */
 const firstWithSyncInterval = [2, 10];
 const recommended = [2, 12];
 
-/** What an operator should know of the servers of a log; nothing where all is as recommended. */
+/** Returns warnings about the servers of a log for the operator. Empty if all is as recommended. */
 export function logWarnings({
   replicas,
   currentReplicas,
@@ -36,29 +38,36 @@ export function logWarnings({
 }: LogHealth): string[] {
   const warnings: string[] = [];
   if (replicas !== undefined && replicas < 3) {
-    warnings.push(`the log has ${replicas} copies: with fewer than 3 no server may be lost`);
+    warnings.push(
+      `the log has ${replicas} replicas; with fewer than 3, it does not survive the loss of a server`,
+    );
   }
   if (replicas !== undefined && currentReplicas !== undefined && currentReplicas < replicas) {
-    warnings.push(`${currentReplicas} of ${replicas} copies of the log are up to date`);
+    warnings.push(`only ${currentReplicas} of ${replicas} replicas of the log are up to date`);
   }
   if (excessRights.length > 0) {
     const rights = excessRights.join(', and to ');
-    warnings.push(`the NATS user of this member has the right to ${rights}: no member needs it`);
+    warnings.push(
+      `the NATS user of this member has the right to ${rights}, which no member needs; remove it`,
+    );
   }
   const version = versionOf(server);
   if (version === undefined) return warnings;
   if (isBefore(version, firstWithSyncInterval)) {
     warnings.push(
-      `${server} writes to disk once a minute: after a power failure of all servers the end of the log is missing`,
+      `${server} writes to disk once a minute: if all servers lose power, the last entries of the log are lost`,
     );
   } else {
-    warnings.push(`${server}: see that sync_interval is "always"; no client can ask for it`);
+    warnings.push(`${server}: make sure that sync_interval is "always"; clients cannot query it`);
   }
   if (!isRecommended(server)) warnings.push(`${server} is older than 2.12`);
   return warnings;
 }
 
-/** @param server - see {@link LogHealth.server} */
+/**
+ * Whether the server has the recommended version or a later one.
+ * @param server - see {@link LogHealth.server}
+ */
 export function isRecommended(server: string): boolean {
   const version = versionOf(server);
   return version !== undefined && !isBefore(version, recommended);
@@ -78,36 +87,45 @@ function isBefore(
 
 /** An ordered log that several members append to and read. */
 export interface TransactionLog {
-  /** Longer entries are refused. */
+  /** Maximum size of an entry, in bytes. Longer entries are rejected. */
   readonly maxEntryBytes: number;
   /**
-   * Appends an entry; resolves with its position once it is replicated. With an id that it has
-   * already it appends nothing, and gives the position of the first one.
-   * @throws LogUnavailableError whether it was appended or not
+   * Appends an entry. Resolves with its position once it is replicated. If the log already has an
+   * entry with this id, it appends nothing and returns the position of that entry.
+   * @throws LogUnavailableError; the entry may or may not have been appended
    */
   append(id: string, bytes: Uint8Array): Promise<number>;
   /**
-   * Entries from a position on, in order, and those that come later, until the signal. Begins with
-   * the oldest one where `from` was trimmed.
+   * Reads entries from a position on, in order, and later ones as they arrive, until the signal is
+   * aborted. If `from` was trimmed, it starts with the oldest entry.
    */
   read(from: number, signal: AbortSignal): AsyncIterable<LogEntry>;
   /**
-   * The entry at a position; `undefined` if there is none.
+   * Returns the entry at a position, or `undefined` if there is none.
    * @throws LogUnavailableError
    */
   entry(position: number): Promise<LogEntry | undefined>;
-  /** Forgets all entries up to and including `to`. @throws LogUnavailableError */
+  /**
+   * Deletes all entries up to and including `to`.
+   * @throws LogUnavailableError
+   */
   trim(to: number): Promise<void>;
-  /** @throws LogUnavailableError */
+  /**
+   * Returns the state of the log.
+   * @throws LogUnavailableError
+   */
   health(): Promise<LogHealth>;
-  /** Sends a message to all members that are connected; it may be lost. */
+  /** Sends a message to all connected members. It may be lost. */
   announce(bytes: Uint8Array): void;
-  /** Messages that members announce, one's own among them, until the signal. */
+  /**
+   * Calls the listener for each announcement of a member, including its own, until the signal is
+   * aborted.
+   */
   onAnnouncement(listener: (bytes: Uint8Array) => void, signal: AbortSignal): void;
   close(): Promise<void>;
 }
 
-/** The log did not answer, has no leader, or cannot be reached. The same call may succeed later. */
+/** The log did not respond, has no leader, or is unreachable. The same call may succeed later. */
 export class LogUnavailableError extends Error {
   override readonly name = 'LogUnavailableError';
 }

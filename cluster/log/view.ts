@@ -14,70 +14,73 @@ import { type LogCipher, type OpenedMessage, sealVersion, versionBits } from './
 import { decodeEntry, decodeTransaction, type EntryBody, type HistoryMark } from './entry.ts';
 import type { LogEntry } from './transaction-log.ts';
 
-/** What the log says of a member. */
+/** State of a member, as recorded in the log. */
 interface MemberState {
-  /** Of its last opening. */
+  /** Session of its last opening. */
   readonly session: string;
   /** Position of that opening. */
   readonly openedAt: number;
-  /** All entries of the session up to this counter were applied, or are no longer awaited. */
+  /** Counter up to which all entries of the session were applied or are no longer expected. */
   readonly through: number;
-  /** Counters beyond it that were applied. */
+  /** Higher counters that were applied. */
   readonly beyond: readonly number[];
 }
 
-/** What a view knows of its log; written in the transaction of the entry that it is about. */
+/** State of a view. It is written in the transaction of the entry that changes it. */
 export interface ViewState extends HistoryMark {
   /** SHA-256 of the entry at {@link HistoryMark.position}, in hexadecimal. */
   readonly entry: string;
-  /** The latest time that an entry carried, milliseconds since 1970. */
+  /** Latest time of an entry, in milliseconds since 1970. */
   readonly time: number;
   readonly members: Readonly<Record<string, MemberState>>;
-  /** Where members left that were taken out. */
+  /** Positions at which members were removed, by name. */
   readonly departed: Readonly<Record<string, number>>;
   /** Positions of the last two snapshots, the older one first. */
   readonly snapshots: readonly number[];
 }
 
-/** What became of a transaction. */
+/** Result of a transaction. */
 export type TransactionResult = { readonly revision: number } | { readonly error: StoreError };
 
-/** What an entry came to. */
+/** Result of applying an entry. */
 export interface AppliedEntry {
   readonly position: number;
   readonly hash: string;
-  /** `undefined` for an entry that no member sealed. */
+  /** Sender of the entry, or `undefined` if no member encrypted it. */
   readonly sender: { readonly member: string; readonly known: HistoryMark } | undefined;
   readonly session: string | undefined;
   readonly counter: number;
-  /** Of its transactions, in order; `undefined` for one that had no effect. */
+  /** Results of its transactions, in order, or `undefined` if the entry had no effect. */
   readonly results: readonly TransactionResult[] | undefined;
   readonly changes: readonly KeyedChange[];
 }
 
 const sweepIntervalMs = 1000;
-/** Entries of a session that are beyond the first one missing; that one is then given up. */
+/**
+ * Maximum number of applied entries of a session after the first missing one. Beyond it, the
+ * missing one is given up.
+ */
 const maxBeyond = 256;
-/** So many positions are known with their hash. */
+/** Number of positions whose hash is cached. */
 const maxKnownHashes = 8192;
 
-/** What the tables know of their log; `undefined` if they never followed one. */
+/** Reads the state of the view, or `undefined` if the tables never followed a log. */
 export function readViewState({ meta }: RowTables): ViewState | undefined {
   const row = meta.get(logStateKey);
   return row === undefined ? undefined : JSON.parse(row.toString());
 }
 
-/** Inside a transaction. */
+/** Writes the state of the view inside a transaction. */
 export function writeViewState({ meta }: RowTables, state: ViewState): void {
   meta.put(logStateKey, Buffer.from(JSON.stringify(state)));
 }
 
-/** SHA-256 in hexadecimal. */
+/** Returns the SHA-256 of the bytes in hexadecimal. */
 export function digestOf(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 
-/** The tables of a store as the entries of a log make them. */
+/** The tables of a store, as produced by the entries of a log. */
 export class LogView {
   readonly #tables: Tables;
   readonly #cipher: LogCipher;
@@ -97,24 +100,26 @@ export class LogView {
     return this.#state;
   }
 
-  /** Entries that came again, and had no effect. */
+  /** Number of repeated entries, which had no effect. */
   get repeated(): number {
     return this.#repeated;
   }
 
-  /** Entries that no member sealed, and had no effect. */
+  /** Number of entries that no member encrypted, which had no effect. */
   get foreign(): number {
     return this.#foreign;
   }
 
-  /** The running hash at a position; `undefined` where it is no longer, or not yet, known. */
+  /**
+   * Returns the running hash at a position, or `undefined` if it is not cached or not yet reached.
+   */
   hashAt(position: number): string | undefined {
     return this.#hashes.get(position);
   }
 
   /**
-   * Applies entries in one transaction of the tables; resolves when that is durable.
-   * @throws StoreError ERR_STORE_DIVERGED, ERR_STORE_VERSION; what a transaction fails by
+   * Applies entries in one transaction. Resolves when it is durable.
+   * @throws StoreError ERR_STORE_DIVERGED, ERR_STORE_VERSION, and the errors of a transaction
    */
   async apply(entries: readonly LogEntry[]): Promise<AppliedEntry[]> {
     const done = await this.#tables.transaction(() => {
@@ -145,12 +150,15 @@ export class LogView {
     this.#hashes.delete(position - maxKnownHashes);
   }
 
-  /** Before anything is written. @throws StoreError ERR_STORE_VERSION */
+  /**
+   * Decrypts an entry before anything is written.
+   * @throws StoreError ERR_STORE_VERSION
+   */
   #open({ position, bytes }: LogEntry): OpenedMessage | undefined {
     if (((bytes[0] ?? 0) & versionBits) > sealVersion) {
       throw new StoreError(
         'ERR_STORE_VERSION',
-        `entry ${position} of the log is of a later version`,
+        `entry ${position} of the log was written by a later version; upgrade this member`,
       );
     }
     return this.#cipher.open(bytes);
@@ -186,12 +194,15 @@ export class LogView {
     };
   }
 
-  /** @throws StoreError ERR_STORE_DIVERGED where the sender had applied something else */
+  /**
+   * Compares the sender's history with this view.
+   * @throws StoreError ERR_STORE_DIVERGED if they differ
+   */
   #compare(state: ViewState, { member, known }: EntryBody): void {
     if (known.log !== state.log) {
       throw new StoreError(
         'ERR_STORE_DIVERGED',
-        `member ${member} writes to log ${known.log}, this store follows ${state.log}`,
+        `member ${member} writes to log ${known.log}, but this store follows ${state.log}`,
       );
     }
   }
@@ -216,7 +227,7 @@ function applyBody(before: ViewState, context: BodyContext): Told {
   if (content.kind === 'found') return { state: before };
   if (content.kind === 'open') {
     const past = before.members[member]?.openedAt ?? before.departed[member] ?? 0;
-    // An opening knows all openings before it; one that does not is an old one that came again.
+    // A new opening has seen all earlier ones. If it has not, it is a repeated old entry.
     if (body.known.position < past) return { state: before };
     const { session, counter: through } = message;
     const opened: MemberState = { session, openedAt: position, through, beyond: [] };
@@ -278,7 +289,7 @@ function withSnapshot(state: ViewState, { position }: { readonly position: numbe
 
 const noBytes = Buffer.alloc(0);
 
-/** Tables that remember what is done to them. */
+/** Tables that record the changes made to them. */
 class RecordedTables implements RowTables {
   readonly entries: Table;
   readonly expiries: Table;

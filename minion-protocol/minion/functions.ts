@@ -1,38 +1,43 @@
 /**
- * The functions of the embedded minion: Salt's own names, with Salt's results, for what tests,
- * the demo and small appliances need [salt/modules/test.py, grains.py, event.py, saltutil.py].
+ * Built-in functions of the embedded minion, with Salt's names and results. They cover the needs of
+ * tests, the demo and small appliances [salt/modules/test.py, grains.py, event.py, saltutil.py].
  */
 
 import { sleepUntilAborted } from '#runtime';
 import { isWireMap, type WireMap, type WireValue } from '../payload.ts';
 
-/** Arguments as they arrive: positional values, then keywords. */
+/** Arguments of a call: positional values and keywords. */
 export interface CallArguments {
   readonly args: readonly WireValue[];
   readonly kwargs: Readonly<Record<string, WireValue>>;
 }
 
-/** What a function may use of its minion. */
+/** State and operations of the minion that a function may use. */
 export interface FunctionContext {
   readonly id: string;
   readonly grains: WireMap;
-  /** The pillar as it was last received. */
+  /** Pillar that the minion received last. */
   readonly pillar: WireMap;
-  /** The job that runs the function. */
+  /** Id of the job that runs the function. */
   readonly jid: string;
-  /** Fires an event on the master's bus; the master's policy decides whether it gets there. */
+  /** Fires an event on the master's bus. The master's policy decides whether it is published. */
   readonly fire: (tag: string, data: WireMap) => Promise<string | undefined>;
-  /** Jobs under way on this minion. */
+  /** Returns the jobs that are running on this minion. */
   readonly running: () => readonly WireMap[];
-  /** Ends a job under way. @returns whether there was one */
+  /**
+   * Stops a running job.
+   * @returns whether the job was running
+   */
   readonly kill: (jid: string) => boolean;
-  /** Ends with the job: killed, or the minion is being stopped. */
+  /** Aborted when the job is killed or the minion is stopped. */
   readonly signal: AbortSignal;
-  /** Names of all functions. */
+  /** Returns the names of all functions. */
   readonly functionNames: () => readonly string[];
 }
 
-/** A function that the master may call by name. What it throws becomes a failed return. */
+/**
+ * A function that the master may call by name. If it throws, the minion returns a failed result.
+ */
 export type MinionFunction = (
   call: CallArguments,
   context: FunctionContext,
@@ -40,7 +45,7 @@ export type MinionFunction = (
 
 const version = 'saltbridge minion';
 
-/** The built-in functions by name. */
+/** Built-in functions by name. */
 export const builtInFunctions: ReadonlyMap<string, MinionFunction> = new Map<
   string,
   MinionFunction
@@ -101,7 +106,7 @@ function pick(map: WireMap, names: readonly WireValue[]): WireMap {
   return Object.fromEntries(names.map((name) => [String(name), map[String(name)] ?? '']));
 }
 
-/** A value by its path, `a:b:c`. */
+/** Returns the value at a path such as `a:b:c`. */
 function find(map: WireMap, path: WireValue): WireValue | undefined {
   let value: WireValue | undefined = map;
   for (const name of String(path).split(':')) {

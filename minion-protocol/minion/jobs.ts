@@ -1,9 +1,9 @@
-/** Runs the functions that publications ask for, and knows which are under way [WIRE 13]. */
+/** Runs the functions that publications request and tracks the running jobs [WIRE 13]. */
 
 import { isWireMap, type WireMap, type WireValue } from '../payload.ts';
 import type { CallArguments, FunctionContext, MinionFunction } from './functions.ts';
 
-/** A job as it was published to this minion. */
+/** A job that was published to this minion. */
 export interface MinionJob {
   readonly jid: string;
   readonly fun: string;
@@ -12,7 +12,7 @@ export interface MinionJob {
   readonly load: WireMap;
 }
 
-/** What goes into the return besides the job's own fields. */
+/** Fields of the return besides the job's own fields. */
 export interface JobResult {
   readonly return: WireValue;
   readonly retcode: number;
@@ -25,16 +25,22 @@ interface Running {
   readonly abort: AbortController;
 }
 
-/** What the jobs share. */
+/** Context that all jobs share. */
 export type JobEnvironment = Omit<
   FunctionContext,
   'jid' | 'running' | 'kill' | 'signal' | 'functionNames'
 >;
 
-/** Salt remembers as many, and drops a publication that it has seen (`minion_jid_queue_hwm`). */
+/**
+ * Number of remembered job ids. Like Salt, the minion ignores a publication that it has already
+ * received (`minion_jid_queue_hwm`).
+ */
 const rememberedJids = 100;
 
-/** Functions whose returns are shown as states, where an embedder has them [salt/modules/state.py]. */
+/**
+ * Functions whose results are displayed with the `highstate` outputter, if the embedding program
+ * provides them [salt/modules/state.py].
+ */
 const states: ReadonlySet<string> = new Set(
   ['apply', 'highstate', 'pkg', 'single', 'sls', 'sls_id', 'template', 'template_str', 'top'].map(
     (name) => `state.${name}`,
@@ -50,7 +56,7 @@ export class MinionJobs {
     this.#functions = functions;
   }
 
-  /** Whether this jid is new; it is not the next time. */
+  /** Whether this job id is new. Records the id. */
   isNew(jid: string): boolean {
     if (this.#seen.includes(jid)) return false;
     this.#seen.push(jid);
@@ -58,7 +64,7 @@ export class MinionJobs {
     return true;
   }
 
-  /** Runs one job to its end. Never rejects: a failure is a result. */
+  /** Runs one job to its end. Never rejects: a failure becomes a failed result. */
   async run(job: MinionJob, environment: JobEnvironment): Promise<JobResult> {
     const call = this.#functions.get(job.fun);
     if (call === undefined) return failure(`'${job.fun}' is not available.`);
@@ -83,14 +89,14 @@ export class MinionJobs {
     }
   }
 
-  /** Ends a job under way. */
+  /** Stops a running job. Returns whether it was running. */
   kill(jid: string): boolean {
     const running = this.#running.get(jid);
     running?.abort.abort();
     return running !== undefined;
   }
 
-  /** Ends them all. */
+  /** Stops all running jobs. */
   stop(): void {
     for (const { abort } of this.#running.values()) abort.abort();
   }
@@ -100,7 +106,10 @@ function failure(text: string): JobResult {
   return { return: text, retcode: 1, success: false, out: 'nested' };
 }
 
-/** Keywords are the last value, a map with the mark `__kwarg__` [WIRE 11.5]. */
+/**
+ * Splits the arguments of a publication. Keyword arguments are the last value, a map marked with
+ * `__kwarg__` [WIRE 11.5].
+ */
 function splitArguments(arg: readonly WireValue[]): CallArguments {
   const last = arg.at(-1);
   if (!isWireMap(last) || last.__kwarg__ !== true) return { args: arg, kwargs: {} };

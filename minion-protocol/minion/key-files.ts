@@ -1,25 +1,28 @@
-/** The minion's PKI directory [WIRE 7.5]: its own pair, and the master's key that it trusts. */
+/** The minion's PKI directory [WIRE 7.5]: its own key pair and the master key that it trusts. */
 import path from 'node:path';
 import { makeDirectory, readTextIfPresent, writeFileAtomically } from '#runtime';
 import { generateKeyPair } from '../rsa-keys.ts';
 
-/** What a minion keeps between two starts. */
+/** Keys that a minion stores between two starts. */
 export interface MinionKeys {
   readonly privatePem: string;
   readonly publicPem: string;
-  /** The master's key, once one was trusted. */
+  /** Public key of the trusted master, or `undefined` before the first successful sign-in. */
   readonly masterPem: string | undefined;
-  /** Keeps the master's key. */
+  /** Stores the master key as trusted. */
   readonly trustMaster: (pem: string) => Promise<void>;
 }
 
-/** Keys that live as long as the process, for throw-away minions. */
+/** Creates keys in memory only, for temporary minions. */
 export async function createMinionKeys(bits = 2048): Promise<MinionKeys> {
   const { privatePem, publicPem } = await generateKeyPair(bits);
   return { privatePem, publicPem, masterPem: undefined, trustMaster: async () => {} };
 }
 
-/** Opens `minion.pem`, `minion.pub` and `minion_master.pub` in a directory; makes the pair once. */
+/**
+ * Opens `minion.pem`, `minion.pub` and `minion_master.pub` in a directory. Generates the key pair
+ * if it is missing.
+ */
 export async function openMinionKeys(directory: string, bits = 2048): Promise<MinionKeys> {
   const privateFile = path.join(directory, 'minion.pem');
   const publicFile = path.join(directory, 'minion.pub');

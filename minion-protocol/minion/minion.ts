@@ -1,6 +1,6 @@
 /**
- * A small minion for embedding: signs in, waits for acceptance, subscribes, runs the functions it
- * has, and returns what they gave. For tests, the demo and small appliances.
+ * A small embeddable minion for tests, the demo and small appliances. It signs in, waits for
+ * acceptance, subscribes, runs its functions and returns their results.
  */
 
 import { sleepUntilAborted } from '#runtime';
@@ -27,52 +27,57 @@ import {
   MinionSession,
 } from './session.ts';
 
-/** Where a minion stands. */
+/** Connection state of a minion. */
 export type MinionState =
   | { readonly state: 'stopped' }
-  /** Asks the master for its keys; `attempts` without success so far. */
+  /** Requesting the master's keys, after `attempts` unsuccessful sign-ins. */
   | { readonly state: 'signing-in'; readonly attempts: number }
-  /** The operator has not accepted the key yet. */
+  /** Waiting for the operator to accept the key. */
   | { readonly state: 'pending' }
-  /** Subscribed: jobs arrive. */
+  /** Subscribed and receiving jobs. */
   | { readonly state: 'connected' }
-  /** The operator rejected the key; the minion has given up. */
+  /** Stopped because the operator rejected the key. */
   | { readonly state: 'refused' };
 
-/** What a minion is made of. */
+/** Options of {@link createMinion}. */
 export interface MinionOptions {
   readonly id: string;
-  /** Its way to the master; belongs to the minion, which closes it. */
+  /** Connection to the master. The minion owns it and closes it. */
   readonly transport: MinionTransport;
-  /** From `openMinionKeys(directory)` or `createMinionKeys()`. */
+  /** Result of `openMinionKeys(directory)` or `createMinionKeys()`. */
   readonly keys: MinionKeys;
-  /** Default: 3. */
+  /** Protocol version. Default: 3. */
   readonly version?: 2 | 3;
-  /** What it says of itself; `id` is added. */
+  /** Grains of the minion. `id` is added. */
   readonly grains?: WireMap;
-  /** Functions besides, or in place of, the built-in ones. */
+  /** Functions that extend or replace the built-in ones. */
   readonly functions?: Readonly<Record<string, MinionFunction>>;
-  /** Accept only a master whose key has this fingerprint. */
+  /** Fingerprint of the only accepted master key. Default: any master. */
   readonly masterFinger?: string;
-  /** Subscribe to its own topic only (`zmq_filtering`; the master must filter too). */
+  /**
+   * Whether to subscribe to the minion's own topic only (`zmq_filtering`; the master must filter,
+   * too).
+   */
   readonly filtering?: boolean;
-  /** Milliseconds between sign-ins while pending. Default 10,000, as Salt's. */
+  /**
+   * Delay between sign-ins while the key is pending, in milliseconds. Default: 10,000, as in Salt.
+   */
   readonly acceptanceWaitMs?: number;
-  /** Milliseconds for one sign-in. Default 5,000. */
+  /** Timeout of a sign-in, in milliseconds. Default: 5,000. */
   readonly authTimeoutMs?: number;
-  /** Milliseconds for any other request. Default 60,000. */
+  /** Timeout of any other request, in milliseconds. Default: 60,000. */
   readonly requestTimeoutMs?: number;
-  /** Told of each change of state. */
+  /** Called at each change of state. */
   readonly onState?: (state: MinionState) => void;
-  /** Told of failures that the minion goes on after. */
+  /** Called for errors after which the minion continues. */
   readonly onError?: (error: unknown) => void;
 }
 
-/** How often a return is tried, and the pause after the first failure, milliseconds. */
+/** Number of attempts to send a return, and the delay after the first failure in milliseconds. */
 const returnTries = 3;
 const returnPauseMs = 1000;
 
-/** See {@link createMinion}. */
+/** An embedded minion. Create it with {@link createMinion}. */
 export class Minion {
   readonly #options: MinionOptions;
   readonly #identity: MinionIdentity;
@@ -103,8 +108,8 @@ export class Minion {
   }
 
   /**
-   * Signs in, waiting for acceptance as long as it takes, subscribes, fetches its pillar and says
-   * that it has started. Rejects when the key was rejected, or the minion was stopped meanwhile.
+   * Signs in, waits for acceptance without a time limit, subscribes, fetches the pillar and fires
+   * the start event. Rejects if the key was rejected or the minion was stopped.
    * @throws TransportError ERR_CLOSED
    */
   async start(): Promise<void> {
@@ -125,9 +130,9 @@ export class Minion {
   }
 
   /**
-   * Fires an event; the master's policy decides whether anybody hears it.
-   * @returns the id under which the bridge keeps and delivers it, where it is a signal for a handle
-   * that was accepted. A salt-master gives none.
+   * Fires an event. The master's policy decides whether it is published.
+   * @returns the id under which the bridge stores and delivers the event, if it is an accepted
+   * signal for a handle. A salt-master returns none.
    */
   async fire(tag: string, data: WireMap): Promise<string | undefined> {
     const load = { cmd: '_minion_event', tag, data, pretag: null, signal_id: true };
@@ -135,7 +140,7 @@ export class Minion {
     return typeof answer === 'string' ? answer : undefined;
   }
 
-  /** Fetches the pillar anew. */
+  /** Fetches the pillar again. */
   async refreshPillar(): Promise<void> {
     const load = {
       cmd: '_pillar',
@@ -151,7 +156,7 @@ export class Minion {
     );
   }
 
-  /** Ends jobs and connections. May be called twice. */
+  /** Stops jobs and closes connections. May be called twice. */
   async stop(): Promise<void> {
     this.#stopped.abort();
     this.#jobs.stop();
@@ -182,7 +187,10 @@ export class Minion {
     await this.#return(job, result);
   }
 
-  /** A publication under a newer key is opened again after a new sign-in, so it is not lost. */
+  /**
+   * Opens a publication. If it uses a newer key, signs in again and opens it with the new key, so
+   * that it is not lost.
+   */
   async #openPublication(envelope: Uint8Array): Promise<WireValue> {
     const session = this.#session ?? (await this.#signIn());
     try {
@@ -220,7 +228,7 @@ export class Minion {
     return this.#exchange(load, (session, reply, nonce) => session.openReply(reply, nonce));
   }
 
-  /** Sends a request; signs in again and repeats it once when the keys turn out to be old. */
+  /** Sends a request. If the keys have expired, signs in again and repeats the request once. */
   async #exchange<T>(
     load: WireMap,
     open: (session: MinionSession, reply: Uint8Array, nonce: string) => T,
@@ -244,7 +252,7 @@ export class Minion {
     return open(session, await this.#options.transport.request(bytes, timeoutMs), nonce);
   }
 
-  /** A session newer than `old`: somebody else may have signed in meanwhile. */
+  /** Returns a session newer than `old`. A concurrent request may already have signed in. */
   #signInAfter(old: MinionSession): Promise<MinionSession> {
     if (this.#session !== undefined && this.#session !== old) return Promise.resolve(this.#session);
     this.#session = undefined;
@@ -326,7 +334,7 @@ export class Minion {
   }
 }
 
-/** A minion that has not started yet: see {@link Minion.start}. */
+/** Creates a minion. Call {@link Minion.start} to start it. */
 export function createMinion(options: MinionOptions): Minion {
   return new Minion(options);
 }

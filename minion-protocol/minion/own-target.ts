@@ -1,11 +1,12 @@
-/** Whether a publication is meant for this minion [WIRE 12.1]. */
+/** Decides whether a publication targets this minion [WIRE 12.1]. */
 
 import type { PublicationLoad } from '../loads.ts';
 import { compileTarget, isTargetType, type TargetCandidate } from '../targeting/target.ts';
 
 /**
- * Asks a publication's target. What cannot be read, and regular expressions with lookaround or
- * back-references, mean nobody here: nothing bounds what those would cost.
+ * Whether the publication's target matches the minion. An invalid target matches no minion. Regular
+ * expressions with lookaround or back-references match no minion either, because their cost is
+ * unbounded.
  */
 export function isMinionTargeted(candidate: TargetCandidate, load: PublicationLoad): boolean {
   const { tgt, tgt_type: tgtType = 'glob', delimiter = ':' } = load;

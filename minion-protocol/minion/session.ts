@@ -1,6 +1,6 @@
 /**
- * What a minion shares with its master after a sign-in, and how requests travel under it: sealed,
- * opened, and repeated once after a new sign-in when the keys turn out to be old [WIRE 7.3, 8].
+ * Keys of a minion after a sign-in, and the requests and replies that they protect [WIRE 7.3, 8].
+ * If the keys have expired, the minion signs in again and repeats the request once.
  */
 import { createPrivateKey, createPublicKey, type KeyObject, randomBytes } from 'node:crypto';
 import { type CrypticleKey, parseKeyString } from '../crypt.ts';
@@ -14,10 +14,10 @@ import { defaultEncryptionAlgorithm, defaultSigningAlgorithm } from '../rsa.ts';
 import { SerialGuard } from '../serial-guard.ts';
 import { minionToken } from '../x931.ts';
 
-/** An accepted sign-in. */
+/** Result of an accepted sign-in. */
 export type SignedIn = Extract<HandshakeStep, { state: 'accepted' }>;
 
-/** Who speaks. */
+/** Identity of a minion. */
 export interface MinionIdentity {
   readonly id: string;
   readonly version: 0 | 2 | 3;
@@ -35,7 +35,7 @@ export function createMinionIdentity(
   return { id, version, privateKey, token: minionToken(privateKey) };
 }
 
-/** One sign-in's keys. Another sign-in makes another session. */
+/** Keys of one sign-in. Each sign-in creates a new session. */
 export class MinionSession {
   readonly publishPort: number;
   readonly #identity: MinionIdentity;
@@ -53,7 +53,7 @@ export class MinionSession {
     this.#masterKey = createPublicKey(signedIn.masterPub);
   }
 
-  /** Packs a request. The nonce ties the answer to it. */
+  /** Packs and encrypts a request. The reply must contain the same nonce. */
   seal(load: WireMap): { readonly bytes: Uint8Array; readonly nonce: string } {
     const { id, version, token } = this.#identity;
     const nonce = randomBytes(16).toString('hex');
@@ -69,12 +69,18 @@ export class MinionSession {
     return { bytes, nonce };
   }
 
-  /** Opens a reply. @throws ProtocolError when the keys are old or the reply is not for `nonce` */
+  /**
+   * Opens a reply.
+   * @throws ProtocolError if the keys have expired or the reply does not match `nonce`
+   */
   openReply(bytes: Uint8Array, nonce: string): WireValue {
     return openSendReply(bytes, { version: this.#identity.version, nonce, key: this.#requestKey });
   }
 
-  /** Opens a pillar. @throws ProtocolError likewise */
+  /**
+   * Opens a pillar.
+   * @throws ProtocolError if the keys have expired or the reply does not match `nonce`
+   */
   openPillar(bytes: Uint8Array, nonce: string): WireMap {
     const { version, privateKey } = this.#identity;
     const pillar = openPrivateReply(bytes, {
@@ -89,9 +95,9 @@ export class MinionSession {
   }
 
   /**
-   * Opens a publication, always verifying the master's signature.
-   * @returns an empty map for one that was seen before
-   * @throws ProtocolError ERR_BAD_HMAC when the publish key is old
+   * Opens a publication and always verifies the master's signature.
+   * @returns an empty map for a publication that was received before
+   * @throws ProtocolError ERR_BAD_HMAC if the publish key has expired
    */
   openPublication(bytes: Uint8Array): WireValue {
     const load = openPublication(bytes, {
@@ -103,7 +109,7 @@ export class MinionSession {
   }
 }
 
-/** Whether an error says that the session's keys are no longer the master's. */
+/** Whether an error means that the master no longer uses the session's keys. */
 export function isOutdatedKeyError(error: unknown): boolean {
   return (
     error instanceof ProtocolError &&

@@ -1,13 +1,14 @@
 import type { Socket } from 'node:net';
 import { ProxyHeaderReader, type RelayedPeer } from '../proxy-header.ts';
 
-/** Why a connection has no header. */
+/** Reason for which no header was read. */
 export type ProxyHeaderFailure = 'relay-header' | 'relay-header-timeout';
 
 /**
- * Reads the header of a connection, unless the connection ends before that.
- * @param headerMs from now to the end of the header, milliseconds
- * @param settle is called once; the socket is paused then, and has what comes behind the header
+ * Reads the PROXY header of a connection. Does nothing more if the connection ends first.
+ * @param headerMs time until the header must be complete, in milliseconds
+ * @param settle called once, with the socket paused; bytes after the header are put back into the
+ * socket
  */
 export function awaitProxyHeader(
   socket: Socket,

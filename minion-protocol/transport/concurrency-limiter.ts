@@ -1,13 +1,14 @@
-/** Whoever has requests that wait for a turn: a connection. */
+/** A connection with requests that wait for a slot. */
 export interface LimiterClient {
-  /** Takes turns as long as there are any and requests for them. */
+  /** Starts waiting requests while slots are free. */
   startRequests(): void;
 }
 
 /**
- * Bounds the requests of all connections that are worked on at the same time: when every minion of
- * a large fleet returns at once, requests without a slot are left in the sockets. Slots go round:
- * each connection gets one when its turn has come, however many requests it has.
+ * Limits the number of requests that the listener processes at the same time, over all connections.
+ * If every minion of a large fleet sends a return at once, requests without a slot stay in the
+ * sockets. Slots are assigned round-robin: each waiting connection gets one in turn, however many
+ * requests it has.
  */
 export class ConcurrencyLimiter {
   readonly #waiting = new Set<LimiterClient>();
@@ -18,7 +19,10 @@ export class ConcurrencyLimiter {
     this.#free = maxConcurrent;
   }
 
-  /** @returns whether there was one; if not, `taker` is told when there is */
+  /**
+   * Takes a slot.
+   * @returns whether a slot was free; if not, `taker.startRequests()` is called when one is
+   */
   tryAcquire(taker: LimiterClient): boolean {
     if (this.#free === 0) {
       this.#waiting.add(taker);
@@ -30,7 +34,7 @@ export class ConcurrencyLimiter {
 
   release(): void {
     this.#free += 1;
-    // Who is given a turn may give it back before he returns: the loop that gave it goes on.
+    // A taker may release its slot before `startRequests()` returns. The outer loop then continues.
     if (this.#isGiving) return;
     this.#isGiving = true;
     try {
@@ -44,7 +48,7 @@ export class ConcurrencyLimiter {
     }
   }
 
-  /** No longer waits. */
+  /** Removes a connection from the waiting list. */
   cancel(taker: LimiterClient): void {
     this.#waiting.delete(taker);
   }

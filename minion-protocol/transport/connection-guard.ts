@@ -1,56 +1,70 @@
 /**
- * Keeps the connections of one listener within {@link GuardLimits}: counts, deadlines, memory
- * by address, and who is who. Moves no bytes and owns no timer, so any listener can use it.
+ * Enforces {@link GuardLimits} for the connections of one listener: number of connections,
+ * deadlines and memory per address. It also records which minion each connection belongs to. It
+ * does no I/O and has no timer, so any listener can use it.
  */
 import { isIPv6, type Socket } from 'node:net';
 import { MultiMap } from '#runtime';
 
 const BYTES_PER_EXTRA_SECOND = 64 * 1024;
 
-/** Bounds that a listener puts on its peers, whatever is spoken. */
+/** Limits for the peers of a listener, independent of the protocol. */
 export interface GuardLimits {
-  /** From connecting to the end of the handshake, milliseconds. Default 30,000. */
+  /** Time from connecting to the end of the handshake, in milliseconds. Default: 30,000. */
   readonly handshakeMs: number;
   /**
-   * From connecting to the first complete request on the request port, milliseconds, and one
-   * second more for each 64 KiB that arrived. Default 30,000. Does not bind known addresses: their
-   * ZeroMQ sockets reconnect after a restart of the master and then wait until they have to ask.
+   * Time from connecting to the first complete request on the request port, in milliseconds, plus
+   * one second for each 64 KiB received. Default: 30,000. Known addresses are exempt: their ZeroMQ
+   * sockets reconnect after a restart of the master and then stay silent until they have a request.
    */
   readonly firstRequestMs: number;
   /**
-   * From the first byte of a message to its last, milliseconds, and one second more for each
-   * 64 KiB that arrived. Default 30,000.
+   * Time from the first to the last byte of a message, in milliseconds, plus one second for each 64
+   * KiB received. Default: 30,000.
    */
   readonly messageMs: number;
-  /** A peer that reads none of what waits for it is disconnected after this, milliseconds. Default 60,000. */
+  /**
+   * Time in milliseconds after which a peer that does not read its output is disconnected. Default:
+   * 60,000.
+   */
   readonly stallMs: number;
   /**
-   * From a request that gets no answer to the end of its connection, milliseconds. Default 5,000:
-   * minions over TCP and WebSocket send again as soon as their connection ends, and at once they
-   * would use up their three tries. Over ZeroMQ they wait as long by themselves.
+   * Time from a request without a reply to the end of its connection, in milliseconds. Default:
+   * 5,000. Minions over TCP and WebSocket send the request again as soon as the connection ends.
+   * Without the delay, they would use up their three attempts at once. ZeroMQ minions wait as long
+   * by themselves.
    */
   readonly unansweredMs: number;
-  /** Unfinished messages and subscriptions of all connections, bytes. Default 128 MiB. */
+  /**
+   * Memory for incomplete messages and subscriptions of all connections, in bytes. Default: 128
+   * MiB.
+   */
   readonly maxHeldBytes: number;
-  /** The same for one address that is not known, bytes. Default 32 MiB. */
+  /**
+   * Memory for incomplete messages and subscriptions of one unknown address, in bytes. Default: 32
+   * MiB.
+   */
   readonly maxHeldBytesPerAddress: number;
-  /** Connections in all, on both ports. Default 65,536. */
+  /** Maximum number of connections on both ports. Default: 65,536. */
   readonly maxConnections: number;
   /**
-   * Connections of one address; the oldest that has nothing under way is closed for a new one.
-   * Default 65,536: a fleet may be behind one.
+   * Maximum number of connections of one address. A new one evicts the oldest idle one. Default:
+   * 65,536, because a fleet may share an address.
    */
   readonly maxConnectionsPerAddress: number;
   /**
-   * Connections of one address that is not known which have not finished handshake and first
-   * request; the oldest is closed for a new one. Default 1,000.
+   * Maximum number of connections of one unknown address that have not finished the handshake and
+   * the first request. A new one evicts the oldest. Default: 1,000.
    */
   readonly maxNewConnectionsPerAddress: number;
-  /** Addresses remembered as known; the one heard longest ago is forgotten. Default 65,536. */
+  /**
+   * Maximum number of known addresses. The least recently active one is forgotten first. Default:
+   * 65,536.
+   */
   readonly maxKnownAddresses: number;
 }
 
-/** Why the guard ended a connection. */
+/** Reason for which the guard ended a connection. */
 export type GuardRefusal =
   | 'handshake-timeout'
   | 'first-request-timeout'
@@ -62,44 +76,46 @@ export type GuardRefusal =
   | 'held-bytes'
   | 'held-bytes-from-address';
 
-/** What is known of an address that has connections. */
+/** Data about an address with open connections. */
 interface AddressRecord {
-  /** All its connections. */
+  /** All connections of the address. */
   readonly connections: Set<GuardedConnection>;
-  /** Those that have not finished handshake and first request, oldest first. */
+  /** Connections that have not finished the handshake and the first request, oldest first. */
   readonly unproven: Set<GuardedConnection>;
   heldBytes: number;
 }
 
-/** How far a connection has come. */
+/** Progress of a connection. */
 type Phase = 'handshake' | 'first-request' | 'proven';
 
-/** What is asked of all peers of a port. */
+/** Rules for all peers of a port. */
 export interface PortRules {
-  /** Whether something is due from a peer soon after it has connected. */
+  /** Whether a peer must send a request soon after it has connected. */
   readonly awaitsRequest: boolean;
-  /** Whether the connection of a known address, or of a minion, stays however long it reads nothing. */
+  /**
+   * Whether a connection of a known address or minion stays open even if it never reads its output.
+   */
   readonly keepsStalled: boolean;
 }
 
-/** Who has the socket of a connection. */
+/** Owner of a connection's socket. */
 export interface ConnectionOwner {
-  /** Called once, when the connection is over, whoever ended it: destroy the socket. */
+  /** Called once when the connection has ended, for any reason. Destroys the socket. */
   onEnd(): void;
-  /** Finish what is under way, then end. */
+  /** Completes current requests, then ends the connection. */
   finish(): void;
 }
 
 const NOBODY: ReadonlySet<string> = new Set();
 
-/** One connection as its guard sees it. */
+/** One connection in the guard's table. */
 export class GuardedConnection {
   readonly address: string;
-  /** What it shares limits with: its address, or its IPv6 network. */
+  /** Key of the limits per address: the IPv4 address, or the IPv6 network. */
   readonly limitKey: string;
-  /** Milliseconds, in the guard's time. */
+  /** Time of connecting, in milliseconds on the guard's clock. */
   readonly connectedAt: number;
-  /** Since when output waits that the peer does not take; `undefined`: none waits. */
+  /** Time since which the peer has not read waiting output, or `undefined` if no output waits. */
   stalledSince: number | undefined;
   #minionIds: Set<string> | undefined;
   readonly #guard: ConnectionGuard;
@@ -121,12 +137,14 @@ export class GuardedConnection {
     this.connectedAt = guard.now();
   }
 
-  /** Who has been verified to send from here. */
+  /** Ids of the minions whose requests on this connection were verified. */
   get minionIds(): ReadonlySet<string> {
     return this.#minionIds ?? NOBODY;
   }
 
-  /** Most connections are not anybody's, so a set is made for the first one. */
+  /**
+   * Adds a verified minion id. The set is created on first use, because most connections have none.
+   */
   addMinion(minionId: string): void {
     this.#minionIds ??= new Set();
     this.#minionIds.add(minionId);
@@ -145,7 +163,7 @@ export class GuardedConnection {
     if (this.#phase !== 'proven') this.#prove();
   }
 
-  /** Whether something is under way that a newcomer's place is no reason to end. */
+  /** Whether the connection is processing something and must not be evicted for a new one. */
   get isBusy(): boolean {
     return this.#isBusy;
   }
@@ -156,13 +174,19 @@ export class GuardedConnection {
     this.#guard.busyChanged(this);
   }
 
-  /** States the memory now held for this peer's unfinished business, bytes. */
+  /**
+   * Sets the memory held for incomplete messages of this peer, in bytes. Ends the connection if a
+   * limit is exceeded.
+   */
   setHeldBytes(bytes: number): void {
     const refusal = this.#holdBytes(bytes);
     if (refusal !== undefined) this.refuse(refusal);
   }
 
-  /** The same, but holds no more where it may not, instead of ending the connection. */
+  /**
+   * Sets the memory like {@link setHeldBytes}. If a limit is exceeded, restores the previous value
+   * and returns `false` instead of ending the connection.
+   */
   trySetHeldBytes(bytes: number): boolean {
     const before = this.#heldBytes;
     const refusal = this.#holdBytes(bytes);
@@ -179,12 +203,18 @@ export class GuardedConnection {
     return this.#guard.heldBytesChanged(this, change);
   }
 
-  /** States since when a message is arriving, in the guard's time; `undefined`: none is. */
+  /**
+   * Sets the start time of the incoming message on the guard's clock, or `undefined` if no message
+   * is incomplete.
+   */
   receivingSince(time: number | undefined): void {
     this.#messageSince = time;
   }
 
-  /** A request of this connection gets no answer: the connection is to end. */
+  /**
+   * Records that a request gets no reply. The connection ends after {@link
+   * GuardLimits.unansweredMs}.
+   */
   leaveUnanswered(): void {
     this.#unansweredSince = this.#guard.now();
   }
@@ -193,19 +223,19 @@ export class GuardedConnection {
     return this.#messageSince;
   }
 
-  /** A request of this connection was verified as this minion's. */
+  /** Records that a request of this connection was verified as coming from this minion. */
   identify(minionId: string): void {
     if (!this.#isEnded) this.#guard.identified(this, minionId);
   }
 
-  /** Ends the connection and counts why. */
+  /** Ends the connection and counts the reason. */
   refuse(reason: string): void {
     if (this.#isEnded) return;
     this.#guard.count(reason);
     this.end();
   }
 
-  /** Ends the connection, or takes note that it has ended. May be called twice. */
+  /** Ends the connection, or records that it has ended. May be called twice. */
   end(): void {
     if (this.#isEnded) return;
     this.setHeldBytes(0);
@@ -214,12 +244,15 @@ export class GuardedConnection {
     this.#owner.onEnd();
   }
 
-  /** Lets what is under way finish, and then ends. */
+  /** Completes current requests, then ends the connection. */
   finish(): void {
     this.#owner.finish();
   }
 
-  /** The deadline that has passed, if one has. `isKnown`: the address is. */
+  /**
+   * Returns the expired deadline, or `undefined`.
+   * @param isKnown whether the address of the connection is known
+   */
   overdue(now: number, isKnown: boolean, limits: GuardLimits): GuardRefusal | undefined {
     const grace = Math.floor(this.#heldBytes / BYTES_PER_EXTRA_SECOND) * 1000;
     const age = now - this.connectedAt;
@@ -240,16 +273,16 @@ export class GuardedConnection {
   }
 }
 
-/** The table of a listener's connections. */
+/** Table of the connections of a listener. */
 export class ConnectionGuard {
-  /** Milliseconds since 1970, never going back. */
+  /** Returns milliseconds since 1970. The clock never goes back. */
   readonly now: () => number;
   readonly limits: GuardLimits;
   readonly #connections = new Set<GuardedConnection>();
-  /** Connections from addresses that are not known, oldest first. */
+  /** Connections from unknown addresses, oldest first. */
   readonly #strangers = new Set<GuardedConnection>();
   readonly #addresses = new Map<string, AddressRecord>();
-  /** In the order of being heard last. */
+  /** Known addresses, the least recently active one first. */
   readonly #knownAddresses = new Set<string>();
   readonly #byMinion = new MultiMap<string, GuardedConnection>();
   readonly #refusals = new Map<string, number>();
@@ -261,8 +294,9 @@ export class ConnectionGuard {
   }
 
   /**
-   * Takes a connection in, ending an older one where a limit asks for it; or refuses it.
-   * @param address remote, without port
+   * Admits a connection and evicts an older one if a limit requires it. Returns `undefined` if the
+   * connection was rejected.
+   * @param address remote address without port
    */
   admit(address: string, rules: PortRules, owner: ConnectionOwner): GuardedConnection | undefined {
     if (this.#connections.size >= this.limits.maxConnections && !this.#makeRoom()) {
@@ -286,7 +320,7 @@ export class ConnectionGuard {
     return connection;
   }
 
-  /** Lets all connections finish what they have under way, and then end. */
+  /** Completes the current requests of all connections, then ends them. */
   finishAll(): void {
     for (const connection of this.#connections) connection.finish();
   }
@@ -296,7 +330,7 @@ export class ConnectionGuard {
     for (const connection of this.#connections) connection.end();
   }
 
-  /** Ends what is overdue. To be called about once a second. */
+  /** Ends connections whose deadline has expired. Call it about once per second. */
   sweep(): void {
     const now = this.now();
     for (const connection of this.#connections) {
@@ -305,7 +339,7 @@ export class ConnectionGuard {
     }
   }
 
-  /** Ends the connections identified as this minion's; their addresses are no longer known. */
+  /** Ends the connections identified as this minion's and forgets their addresses. */
   disconnect(minionId: string): void {
     for (const connection of [...this.#byMinion.get(minionId)]) {
       this.#forget(connection.limitKey);
@@ -337,7 +371,11 @@ export class ConnectionGuard {
     else if (!this.#isKnown(connection)) this.#strangers.add(connection);
   }
 
-  /** Ends another connection where all hold too much. @returns why this one may not hold so much */
+  /**
+   * Updates the memory account. If the total exceeds its limit, ends the unknown connection that
+   * holds most.
+   * @returns the limit that this connection exceeds, or `undefined`
+   */
   heldBytesChanged(connection: GuardedConnection, change: number): GuardRefusal | undefined {
     this.#heldBytes += change;
     const record = this.#addresses.get(connection.limitKey);
@@ -365,7 +403,10 @@ export class ConnectionGuard {
     for (const minionId of connection.minionIds) this.#byMinion.delete(minionId, connection);
   }
 
-  /** A stranger goes first; among known addresses nobody is closed for a newcomer. */
+  /**
+   * Evicts the oldest unknown connection. Connections of known addresses are never evicted for a
+   * new one.
+   */
   #makeRoom(): boolean {
     const oldest = first(this.#strangers);
     if (oldest === undefined) this.count('too-many-connections');
@@ -373,7 +414,7 @@ export class ConnectionGuard {
     return oldest !== undefined;
   }
 
-  /** The oldest that has nothing under way goes first. */
+  /** Evicts the oldest idle connection of the address if the address is at its limit. */
   #hasRoomAt(key: string): boolean {
     const connections = this.#addresses.get(key)?.connections ?? new Set();
     if (connections.size < this.limits.maxConnectionsPerAddress) return true;
@@ -440,12 +481,18 @@ function heaviest(connections: Iterable<GuardedConnection>): GuardedConnection |
   return worst;
 }
 
-/** The remote address, an IPv4 one in its own form; `undefined` if the peer has gone already. */
+/**
+ * Returns the remote address, with a mapped IPv4 address in IPv4 form. Returns `undefined` if the
+ * peer has already disconnected.
+ */
 export function peerAddress(socket: Pick<Socket, 'remoteAddress'>): string | undefined {
   return socket.remoteAddress?.replace(/^::ffff:(?=\d+\.)/, '');
 }
 
-/** What shares a limit: an IPv4 address, or the 64-bit network that one IPv6 customer is given. */
+/**
+ * Returns the key of the limits per address: an IPv4 address, or the 64-bit network that an IPv6
+ * customer receives.
+ */
 function limitKey(address: string): string {
   if (!isIPv6(address)) return address;
   const [head = ''] = address.split('::', 1);

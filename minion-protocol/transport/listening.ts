@@ -1,13 +1,16 @@
-/** Binding a TCP port. */
+/** Binds TCP ports. */
 import { createServer, type Server, type Socket } from 'node:net';
 import { formatHostPort, TransportError } from './transport.ts';
 
 export interface ListenOptions {
   readonly host: string;
-  /** 0: any free one. */
+  /** Port to bind. 0 selects a free port. */
   readonly port: number;
   readonly backlog: number;
-  /** Silence before the first keep-alive probe, milliseconds; 0: the system's; `null`: no probes. */
+  /**
+   * Idle time before the first keep-alive probe, in milliseconds. 0 uses the system's default;
+   * `null` disables probes.
+   */
   readonly keepAliveIdleMs: number | null;
 }
 
@@ -17,7 +20,10 @@ export interface BoundServer {
   readonly port: number;
 }
 
-/** @throws {@link TransportError} ERR_LISTEN, naming host and port */
+/**
+ * Opens a server and binds it to a port.
+ * @throws {@link TransportError} ERR_LISTEN, naming host and port
+ */
 export function listenOn(
   options: ListenOptions,
   onConnection: (socket: Socket) => void,
@@ -33,7 +39,10 @@ export function listenOn(
   return bind(server, options);
 }
 
-/** Binds a server. @throws {@link TransportError} ERR_LISTEN, naming host and port */
+/**
+ * Binds a server to a port.
+ * @throws {@link TransportError} ERR_LISTEN, naming host and port
+ */
 export async function bind(server: Server, options: ListenOptions): Promise<BoundServer> {
   const { host, port, backlog } = options;
   await new Promise<void>((resolve, reject) => {
@@ -41,7 +50,8 @@ export async function bind(server: Server, options: ListenOptions): Promise<Boun
     server.listen({ host, port, backlog }, resolve);
   });
   server.removeAllListeners('error');
-  // After binding, what fails is one accept (out of descriptors, say): that peer tries again.
+  // After binding, an error concerns one accept, for example when descriptors run out. The peer
+  // connects again.
   server.on('error', () => {});
   const bound = server.address();
   return { server, port: typeof bound === 'object' && bound !== null ? bound.port : port };
@@ -58,6 +68,6 @@ function listenError({ host, port }: ListenOptions, cause: Error): TransportErro
 
 const reasons: ReadonlyMap<unknown, string> = new Map([
   ['EADDRINUSE', 'the port is in use by another process (another master?)'],
-  ['EACCES', 'this user may not bind the port'],
-  ['EADDRNOTAVAIL', 'this machine does not have the address'],
+  ['EACCES', 'the user of this process is not permitted to bind the port'],
+  ['EADDRNOTAVAIL', 'no network interface of this machine has the address'],
 ]);

@@ -1,4 +1,7 @@
-/** Master and minions in one process, without sockets. Bytes arrive in a later turn, and copied. */
+/**
+ * Connects a master and minions in one process, without sockets. Bytes are copied and arrive in a
+ * later turn of the event loop.
+ */
 
 import { inMilliseconds } from '#runtime';
 import { PublicationReplayBuffer } from './publication-replay.ts';
@@ -21,7 +24,10 @@ const PORTS: BoundPorts = { requestPort: 4506, publishPort: 4505 };
 const DEFAULT_ADDRESS = '127.0.0.1';
 
 export interface MemoryTransportOptions {
-  /** Deliver by topic, as ZeroMQ does with `zmq_filtering`. Default false: everything to everybody. */
+  /**
+   * Whether to deliver by topic, as ZeroMQ does with `zmq_filtering`. Default: `false`, every
+   * minion receives everything.
+   */
   readonly filtering?: boolean;
 }
 
@@ -29,8 +35,9 @@ export interface MemoryTransportOptions {
 export interface MemoryTransport {
   readonly master: MasterTransport;
   /**
-   * Makes a minion's end. `minionId` names the connection: {@link MasterTransport.disconnect} of it
-   * loses the answers under way. `address` is what the master sees, default `127.0.0.1`.
+   * Returns a minion's end. {@link MasterTransport.disconnect} of `minionId` discards the pending
+   * replies of this connection. `address` is the address that the master sees. Default:
+   * `127.0.0.1`.
    */
   dial(minionId: string, address?: string): MinionTransport;
 }
@@ -43,7 +50,7 @@ export function createMemoryTransport(options: MemoryTransportOptions = {}): Mem
   };
 }
 
-/** Nobody waits for a turn: the minions of one process are few. */
+/** A slot without a limit, because one process has few minions. */
 const unlimitedSlot: RequestSlot = { release: () => {} };
 
 class MemoryMaster implements MasterTransport {
@@ -64,7 +71,10 @@ class MemoryMaster implements MasterTransport {
 
   async listen(handler: RequestHandler): Promise<BoundPorts> {
     if (this.#isClosed || this.#handler !== undefined) {
-      throw new TransportError('ERR_CLOSED', 'a listener listens once');
+      throw new TransportError(
+        'ERR_CLOSED',
+        'listen() was called twice or after close(); create a new transport',
+      );
     }
     this.#handler = handler;
     return PORTS;
@@ -113,13 +123,14 @@ class MemoryMaster implements MasterTransport {
   }
 
   /**
-   * The answer; never settles if the connection is ended meanwhile, as over a network.
-   * @throws TransportError ERR_CONNECT; ERR_TIMEOUT when the handler gives none
+   * Returns the reply. Like a network connection, the promise never settles if the connection is
+   * ended first.
+   * @throws TransportError ERR_CONNECT; ERR_TIMEOUT if the handler rejects the request
    */
   async ask(body: Uint8Array, minionId: string, address: string): Promise<Uint8Array> {
     const handler = this.#handler;
     if (handler === undefined) {
-      throw new TransportError('ERR_CONNECT', 'the master in memory does not listen');
+      throw new TransportError('ERR_CONNECT', 'the in-memory master is not listening');
     }
     const minionIds = new Set([minionId]);
     const peer = {
@@ -133,8 +144,8 @@ class MemoryMaster implements MasterTransport {
     this.#inFlight.add(request);
     try {
       const answer = await done.catch(() => {
-        // Why is the master's own business.
-        throw new TransportError('ERR_TIMEOUT', 'the master gives no answer');
+        // The master does not reveal the reason.
+        throw new TransportError('ERR_TIMEOUT', 'the master sent no reply');
       });
       return this.#inFlight.has(request) ? new Uint8Array(answer) : never();
     } finally {
@@ -163,9 +174,9 @@ class MemoryMinion implements MinionTransport {
   readonly #master: MemoryMaster;
   readonly #minionId: string;
   readonly #address: string;
-  /** Ends the requests that wait, when this end is closed. */
+  /** Callbacks that reject the pending requests when this end is closed. */
   readonly #waiting = new Set<(error: TransportError) => void>();
-  /** The end of the request before: one at a time, as over REQ. */
+  /** End of the previous request. Requests are sent one at a time, as over REQ. */
   #previous: Promise<void> = Promise.resolve();
   #isClosed = false;
 
@@ -211,7 +222,7 @@ class MemoryMinion implements MinionTransport {
     const ended = new Promise<never>((_resolve, reject) => {
       end = reject;
       timer = setTimeout(() => {
-        reject(new TransportError('ERR_TIMEOUT', `no answer in ${timeoutMs} ms`));
+        reject(new TransportError('ERR_TIMEOUT', `no reply within ${timeoutMs} ms`));
       }, timeoutMs);
     });
     this.#waiting.add(end);
@@ -222,7 +233,7 @@ class MemoryMinion implements MinionTransport {
   }
 }
 
-/** One minion's publish connection. */
+/** Publish connection of one minion. */
 class Subscription {
   readonly #address: string;
   readonly #connectedAt = Date.now();
@@ -278,5 +289,5 @@ function never(): Promise<Uint8Array> {
 }
 
 function ignore(): void {
-  // The caller has the same promise and sees the outcome there.
+  // The caller has the same promise and handles its result.
 }

@@ -1,19 +1,20 @@
-/** Publications for subscribers that are expected and have not connected. */
+/** Stores publications for subscribers that are expected but not yet connected. */
 
 import type { SubscriberQueueLimits } from './subscriber-queue.ts';
 import type { OutgoingPublication } from './transport.ts';
 
 /**
- * Holds publications for `holdMs` each, and sends them in their order to whoever subscribes in that
- * time. Bounded as the queue of one subscriber: the oldest go first.
+ * Stores each publication for its `replayMs` and sends the stored ones, in order, to subscribers
+ * that connect within that time. The limits are those of one subscriber's queue: the oldest
+ * publications are dropped first.
  */
 export class PublicationReplayBuffer<Subscriber> {
   readonly #bounds: SubscriberQueueLimits;
   readonly #send: (publication: OutgoingPublication, to: Subscriber) => void;
   readonly #held = new Set<OutgoingPublication>();
-  /** The same as a list, which newcomers share. */
+  /** The stored publications as a list, which new subscribers share. */
   #list: readonly OutgoingPublication[] | undefined;
-  /** Those who have not been sent yet what was held when they came. */
+  /** New subscribers with the publications that they have not yet been sent. */
   readonly #newcomers = new Map<Subscriber, readonly OutgoingPublication[]>();
   #bytes = 0;
 
@@ -25,32 +26,38 @@ export class PublicationReplayBuffer<Subscriber> {
     this.#send = send;
   }
 
-  /** Takes note of a new subscriber, until {@link replay} or {@link removeSubscriber}. */
+  /** Registers a new subscriber until {@link replay} or {@link removeSubscriber} is called. */
   addSubscriber(subscriber: Subscriber): void {
     if (this.#held.size === 0) return;
     this.#list ??= [...this.#held];
     this.#newcomers.set(subscriber, this.#list);
   }
 
-  /** Sends a new subscriber what was held when it came, once. */
+  /**
+   * Sends a new subscriber the publications that were stored when it connected. Only the first call
+   * has an effect.
+   */
   replay(subscriber: Subscriber): void {
     const held = this.#newcomers.get(subscriber) ?? [];
     this.#newcomers.delete(subscriber);
     for (const publication of held) this.#send(publication, subscriber);
   }
 
-  /** The same after a while, or before the next publication. */
+  /** Calls {@link replay} after `afterMs`, or before the next publication. */
   replayLater(subscriber: Subscriber, afterMs: number): void {
     if (!this.#newcomers.has(subscriber)) return;
     setTimeout(() => this.replay(subscriber), afterMs).unref();
   }
 
-  /** A subscriber is gone. */
+  /** Removes a subscriber that has disconnected. */
   removeSubscriber(subscriber: Subscriber): void {
     this.#newcomers.delete(subscriber);
   }
 
-  /** To be called before a publication is sent: newcomers get older ones first. */
+  /**
+   * Stores a publication. Call it before sending, because new subscribers must receive older
+   * publications first.
+   */
   add(publication: OutgoingPublication): void {
     for (const newcomer of this.#newcomers.keys()) this.replay(newcomer);
     const { envelope, replayMs: holdMs = 0 } = publication;

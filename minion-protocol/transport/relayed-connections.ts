@@ -1,4 +1,6 @@
-/** Connections that a relay passes on: each says in a PROXY header whose it is. */
+/**
+ * Accepts connections that a relay forwards. A PROXY header states the origin of each connection.
+ */
 
 import type { Socket } from 'node:net';
 import { addressSet } from '#runtime';
@@ -6,36 +8,36 @@ import { relayedAddress } from '../proxy-header.ts';
 import { awaitProxyHeader, type ProxyHeaderFailure } from './await-proxy-header.ts';
 import { peerAddress } from './connection-guard.ts';
 
-/** Ports for relays, besides those of the transport. */
+/** Ports for relays, in addition to those of the transport. */
 export interface RelayPortsOptions {
-  /** Address to bind. Default: that of the transport. */
+  /** Address to bind. Default: the transport's address. */
   readonly host?: string;
-  /** 0: any free one. */
+  /** Request port for relays. 0 selects a free port. */
   readonly requestPort: number;
-  /** 0: any free one. */
+  /** Publish port for relays. 0 selects a free port. */
   readonly publishPort: number;
-  /** Addresses and networks of the relays; whoever has another one is disconnected. */
+  /** Addresses and networks of the relays. Connections from other addresses are closed. */
   readonly from: readonly string[];
-  /** From connecting to the end of the header, milliseconds. Default 5,000. */
+  /** Time from connecting to the end of the header, in milliseconds. Default: 5,000. */
   readonly headerMs?: number;
-  /** Silence before a subscriber is sent a PING (ZeroMQ), milliseconds. Default 15,000. */
+  /** Idle time before a ZeroMQ subscriber is sent a PING, in milliseconds. Default: 15,000. */
   readonly pingMs?: number;
 }
 
-/** Why a connection was ended before it was anybody's. */
+/** Reason for which a connection was ended before its origin was known. */
 export type RelayRefusal = ProxyHeaderFailure | 'relay-source' | 'relay-headers-awaited';
 
-/** Connections whose header has not come. */
+/** Maximum number of connections whose header is incomplete. */
 const maxAwaited = 1000;
 
-/** Takes the header off connections of relays. */
+/** Reads the PROXY headers of connections from relays. */
 export class RelayedConnections {
   readonly #from: ReturnType<typeof addressSet>;
   readonly #headerMs: number;
   readonly #onRefused: (reason: RelayRefusal) => void;
   readonly #awaited = new Set<Socket>();
 
-  /** @throws TypeError for a `from` that is no address and no network */
+  /** @throws TypeError if an entry of `from` is neither an address nor a network */
   constructor(
     { from, headerMs = 5000 }: RelayPortsOptions,
     onRefused: (reason: RelayRefusal) => void,
@@ -47,11 +49,11 @@ export class RelayedConnections {
 
   /**
    * Reads the header of a connection.
-   * @param proceed is called with the address of record, unless the connection was ended; what it
-   *   attaches to the socket reads what comes behind the header
+   * @param proceed called with the address to record, unless the connection has ended. Its
+   * listeners on the socket receive the bytes after the header.
    */
   take(socket: Socket, proceed: (address: string) => void): void {
-    // A reset is an ordinary way to go.
+    // A reset by the peer is not an error; 'close' follows.
     socket.on('error', () => {});
     const refusal = this.#refusalOf(socket);
     if (refusal !== undefined) {
@@ -71,7 +73,7 @@ export class RelayedConnections {
     });
   }
 
-  /** Ends those that nobody knows yet whose they are. */
+  /** Closes the connections whose header is incomplete. */
   close(): void {
     for (const socket of this.#awaited) socket.destroy();
   }

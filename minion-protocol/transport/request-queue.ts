@@ -3,25 +3,28 @@ import type { StreamConnection } from './stream-connection.ts';
 import type { Peer, RequestHandler, RequestSlot } from './transport.ts';
 import type { EncodedMessage } from './write-queue.ts';
 
-/** What the request port of a transport is served with. */
+/** Handler and limits for a request port. */
 export interface RequestService {
   readonly handler: RequestHandler;
   /** Salt's name of the transport. */
   readonly transport: string;
-  /** The real publish port that belongs to this request port. */
+  /** Returns the real publish port that belongs to this request port. */
   readonly publishPort: () => number;
-  /** Requests being answered at the same time, for one connection. */
+  /** Maximum number of requests that one connection may have in progress. */
   readonly maxInFlight: number;
-  /** Bytes of the requests being answered; a single one may be larger. */
+  /** Maximum size in bytes of the requests in progress. A single request may be larger. */
   readonly maxBytesInFlight: number;
-  /** Shared by all connections. */
+  /** Limiter that all connections share. */
   readonly limiter: ConcurrencyLimiter;
 }
 
-/** How answers go back. `Route` is what a transport needs to address one. */
+/**
+ * Encoding and order of replies. `Route` contains the data that a transport needs to address a
+ * reply.
+ */
 export interface AnswerForm<Route> {
   readonly encode: (route: Route, answer: Uint8Array) => EncodedMessage;
-  /** Whether answers leave in the order of the requests, or as they are ready. */
+  /** Whether replies leave in the order of the requests, or as soon as they are ready. */
   readonly isOrdered: boolean;
 }
 
@@ -34,7 +37,7 @@ interface PendingAnswer<Route> extends WaitingRequest<Route> {
   answer: Uint8Array | undefined;
 }
 
-/** Hands requests to the handler, side by side, and its answers to the connection. */
+/** Passes requests to the handler concurrently and sends its replies to the connection. */
 export class RequestQueue<Route> {
   readonly #connection: StreamConnection;
   readonly #service: RequestService;
@@ -53,14 +56,14 @@ export class RequestQueue<Route> {
     this.#peer = peerOf(connection, service);
   }
 
-  /** Takes a request; it is answered when its turn comes. */
+  /** Queues a request. It is processed when the connection gets a slot. */
   take(route: Route, body: Uint8Array): void {
     this.#connection.guarded.requestDone();
     this.#waiting.push({ route, body });
     this.startRequests();
   }
 
-  /** Goes on where the connection's queue was full. */
+  /** Starts waiting requests, as far as the limits allow. */
   startRequests(): void {
     while (!this.#isFull() && this.#waiting.length > 0) {
       if (!this.#service.limiter.tryAcquire(this)) break;
@@ -75,7 +78,7 @@ export class RequestQueue<Route> {
   }
 
   onWritten(): void {
-    // Also without a request waiting: a large answer has stopped the reading of the next one.
+    // Also without a waiting request: reading may have stopped because of a large reply.
     this.startRequests();
   }
 
@@ -138,7 +141,7 @@ export class RequestQueue<Route> {
 
   #leaveUnanswered(turn: RequestSlot): void {
     turn.release();
-    // To the peer it is as if the master had gone; other requests are served until then.
+    // The peer only sees the connection end later. Other requests are served until then.
     this.#connection.guarded.leaveUnanswered();
     this.#unanswered += 1;
     this.#endIfIdle();
@@ -179,7 +182,7 @@ class LimiterSlot implements RequestSlot {
   }
 }
 
-/** The sender of what comes over a connection. */
+/** Returns the sender of a connection's requests. */
 export function peerOf(
   { guarded }: StreamConnection,
   { transport, publishPort }: Pick<RequestService, 'transport' | 'publishPort'>,

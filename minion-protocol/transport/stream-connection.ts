@@ -1,4 +1,6 @@
-/** One peer over a byte stream, for either port of any transport: back-pressure and deadlines. */
+/**
+ * One peer over a byte stream, for either port of any transport, with back-pressure and deadlines.
+ */
 
 import type { Socket } from 'node:net';
 import type { GuardedConnection } from './connection-guard.ts';
@@ -10,67 +12,73 @@ import {
   type WriteQueueOwner,
 } from './write-queue.ts';
 
-/** What every decoder may tell. */
+/** Event that every decoder may return. */
 type BreachEvent = {
   readonly type: 'breach';
-  /** Counted. */
+  /** Reason, counted as a metric. */
   readonly reason: string;
-  /** Told to the peer, as far as its socket takes it at once. */
+  /**
+   * Bytes that report the breach to the peer. They are sent only if its socket accepts them at
+   * once.
+   */
   readonly farewell?: Uint8Array;
 };
 
-/** The reading half of a protocol, without I/O. */
+/** Incoming half of a protocol, without I/O. */
 interface StreamDecoder<Event> {
-  /** The events that `chunk` completes, in order. After a breach: none. */
+  /** Returns the events that `chunk` completes, in order. After a breach it returns none. */
   push(chunk: Uint8Array): readonly (Event | BreachEvent)[];
-  /** Memory held for a message that has not arrived completely, bytes. */
+  /** Memory held for an incomplete message, in bytes. */
   readonly heldBytes: number;
-  /** Whether a message has begun and not ended. */
+  /** Whether a message is incomplete. */
   readonly isMidMessage: boolean;
 }
 
-/** State of a port's work with one peer. */
+/** State that a port stores for one peer. */
 export interface StreamSession {
-  /** Part of what was queued has been written. */
+  /** Called when part of the queued bytes has been written. */
   onWritten?(): void;
   onClosed(): void;
   /**
-   * Finishes what is under way, then calls {@link StreamConnection.endWhenWritten}. Without it, the
+   * Completes current requests, then calls {@link StreamConnection.endWhenWritten}. If absent, the
    * connection ends when its queue is written.
    */
   finish?(): void;
 }
 
-/** How a port speaks with its peers. */
+/** Protocol of a port. */
 export interface StreamProtocol<Event, Session extends StreamSession> {
-  /** Sent before anything is read. */
+  /** Bytes to send before anything is read. */
   readonly greeting?: Uint8Array;
   createDecoder(): StreamDecoder<Event>;
   openSession(connection: StreamConnection): Session;
   onEvent(event: Event, session: Session, connection: StreamConnection): void;
 }
 
-/** What a session may do with its connection. */
+/** Operations of a connection that a session may use. */
 export interface StreamConnection {
   readonly guarded: GuardedConnection;
   readonly queue: WriteQueue;
   send(message: EncodedMessage): void;
-  /** Stops or goes on reading, because of what the session has under way. */
+  /** Pauses or resumes reading, depending on the requests in progress. */
   pauseReading(isHeldBack: boolean): void;
-  /** States what the session keeps for this peer, bytes; counted like unfinished messages. */
+  /**
+   * Sets the number of bytes that the session stores for this peer. They count like incomplete
+   * messages.
+   */
   setExtraBytes(bytes: number): void;
   refuse(reason: string): void;
-  /** Reads nothing more, writes out what is queued, then closes. */
+  /** Stops reading, writes the queued bytes, then closes the connection. */
   endWhenWritten(): void;
 }
 
-/** What a listener does with a connection. */
+/** Operations of a connection that a listener uses. */
 export interface OpenConnection {
   onClosed(): void;
   finish(): void;
 }
 
-/** A connection of which the port's protocol has begun. */
+/** A connection whose port protocol has started. */
 export class Connection<Event extends { readonly type: string }, Session extends StreamSession>
   implements StreamConnection, OpenConnection, WriteQueueOwner
 {
@@ -140,7 +148,7 @@ export class Connection<Event extends { readonly type: string }, Session extends
   #onData(chunk: Uint8Array): void {
     for (const event of this.#decoder.push(chunk)) {
       if (this.#socket.destroyed || this.#isEnding) return;
-      // What comes next is a new message; but a PING may come in the middle of one.
+      // The next bytes start a new message. Only a PING may arrive in the middle of one.
       if (event.type !== 'ping') this.guarded.receivingSince(undefined);
       if (isBreach(event)) this.#onBreach(event);
       else this.#protocol.onEvent(event, this.#session, this);
@@ -175,7 +183,7 @@ export class Connection<Event extends { readonly type: string }, Session extends
     if (isStopped === this.#socket.isPaused()) return;
     if (isStopped) this.#socket.pause();
     else this.#socket.resume();
-    // While we do not read, the peer's message cannot get on.
+    // While reading is paused, the peer cannot complete its message.
     this.#watchMessage();
   }
 

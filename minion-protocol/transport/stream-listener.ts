@@ -1,4 +1,6 @@
-/** A transport over TCP ports: binds both, admits connections, keeps deadlines, closes. */
+/**
+ * A transport over TCP ports: binds both ports, admits connections, enforces deadlines and closes.
+ */
 
 import type { Socket } from 'node:net';
 import type { FileReloader } from '#runtime';
@@ -33,9 +35,9 @@ import {
 } from './transport.ts';
 import { type ListenerDeps, WriteScheduler } from './write-queue.ts';
 
-/** How peers of one port are spoken with. */
+/** Protocol of one port. */
 export interface PortProtocol extends PortRules {
-  /** Whether the protocol has a handshake of its own; its session tells when it is done. */
+  /** Whether the protocol has its own handshake, whose end the session reports. */
   readonly hasHandshake: boolean;
   readonly open: (
     stream: Socket,
@@ -44,7 +46,7 @@ export interface PortProtocol extends PortRules {
   ) => OpenConnection;
 }
 
-/** A port that speaks `protocol`. */
+/** Returns a port that uses `protocol`. */
 export function createPortProtocol<
   Event extends { readonly type: string },
   Session extends StreamSession,
@@ -55,7 +57,9 @@ export function createPortProtocol<
   };
 }
 
-/** A socket in the guard's table; with TLS nothing of the protocol can come over it at first. */
+/**
+ * A socket in the guard's table. With TLS, its port protocol starts only after the TLS handshake.
+ */
 class GuardedSocket implements ConnectionOwner {
   readonly #socket: Socket;
   #connection: OpenConnection | undefined;
@@ -65,8 +69,8 @@ class GuardedSocket implements ConnectionOwner {
   }
 
   /**
-   * Speaks the port's protocol from here on.
-   * @param stream the socket, or what TLS makes of it
+   * Starts the port's protocol.
+   * @param stream the socket, or its decrypted TLS stream
    */
   open(port: PortProtocol, stream: Socket, guarded: GuardedConnection, parts: ListenerDeps): void {
     if (!port.hasHandshake) guarded.handshakeDone();
@@ -84,16 +88,19 @@ class GuardedSocket implements ConnectionOwner {
   }
 }
 
-/** Bounds that a listener puts on its peers, whatever the transport [THREATS N-02, N-03]. */
+/** Limits for the peers of a listener, for any transport [THREATS N-02, N-03]. */
 export interface ConnectionLimits extends GuardLimits {
-  /** One request, all its frames together, bytes. Default 16 MiB. */
+  /** Maximum size of a request, all its frames together, in bytes. Default: 16 MiB. */
   readonly maxMessageBytes: number;
-  /** Requests of one connection that are being answered; no more are read. Default 64. */
+  /**
+   * Maximum number of requests of one connection in progress. Reading stops at the limit. Default:
+   * 64.
+   */
   readonly maxRequestsInFlight: number;
   /**
-   * Requests of all connections that are worked on at the same time, those that wait for something
-   * not counted; no more are read. Default 256: what is under way is memory that each collection
-   * goes over, and more of it was no quicker.
+   * Maximum number of requests of all connections that are processed at the same time, not counting
+   * those that wait. Reading stops at the limit. Default: 256. Each request in progress takes
+   * memory that every garbage collection must scan, and a higher limit was not faster.
    */
   readonly maxActiveRequests: number;
 }
@@ -117,54 +124,59 @@ export const DEFAULT_CONNECTION_LIMITS: ConnectionLimits = {
 
 const DEFAULT_GRACE_MS = 5000;
 
-/** What every listener over TCP ports needs to know; everything has a default. */
+/** Options of every listener over TCP ports. */
 export interface ListenerOptions {
-  /** Address to bind, Salt's `interface`. Default `0.0.0.0`. */
+  /** Address to bind (Salt's `interface`). Default: `0.0.0.0`. */
   readonly host?: string;
-  /** Salt's `ret_port`; 0: any free one. Default 4506. */
+  /** Request port (Salt's `ret_port`). 0 selects a free port. Default: 4506. */
   readonly requestPort?: number;
-  /** Salt's `publish_port`; 0: any free one. Default 4505. */
+  /** Publish port (Salt's `publish_port`). 0 selects a free port. Default: 4505. */
   readonly publishPort?: number;
-  /** Salt's `zmq_backlog`: connections that wait to be accepted. Default 1000. */
+  /**
+   * Maximum number of connections that wait to be accepted (Salt's `zmq_backlog`). Default: 1,000.
+   */
   readonly backlog?: number;
   /**
-   * Salt's `tcp_keepalive_idle` in milliseconds; 0: the system's; `null`: no keep-alive. Default
-   * 300,000.
+   * Idle time before the first keep-alive probe, in milliseconds (Salt's `tcp_keepalive_idle`). 0
+   * uses the system's default; `null` disables keep-alive. Default: 300,000.
    */
   readonly keepAliveIdleMs?: number | null;
   readonly limits?: Partial<ConnectionLimits>;
-  /** Ports for relays; not with TLS. Default: none. */
+  /** Ports for relays, not available with TLS. Default: none. */
   readonly relay?: RelayPortsOptions;
-  /** How often deadlines are looked at, milliseconds. Default 1000. */
+  /** Interval between checks of the deadlines, in milliseconds. Default: 1,000. */
   readonly sweepIntervalMs?: number;
-  /** Milliseconds since 1970, never going back. Default: the process's own clock. */
+  /** Returns milliseconds since 1970 and never goes back. Default: the clock of the process. */
   readonly now?: () => number;
 }
 
-/** What makes a transport out of a listener. */
+/** Parts that turn a listener into a transport. */
 export interface ListenerDesign {
   /** Salt's name of the transport. */
   readonly name: string;
   readonly requests: (service: RequestService, limits: ConnectionLimits) => PortProtocol;
   /**
-   * Absent: there is no publish port.
-   * @param announce verifies what a minion says of itself on its publish connection
+   * Creates the publish port's protocol. If absent, the listener has only a request port.
+   * @param announce verifies the identity that a minion claims on its publish connection
    */
   readonly publications?: (
     announce: AnnouncementHandler,
     publishPort: () => number,
-    /** Silence before a subscriber is sent something that is no message, milliseconds. Default: any. */
+    /**
+     * Idle time before a subscriber is sent a keep-alive that is not a message, in milliseconds.
+     * Default: none is sent.
+     */
     pingMs?: number,
   ) => PortProtocol;
   readonly publisher: {
     publish(publication: OutgoingPublication): PublishOutcome;
     subscribers(): readonly SubscriberInfo[];
-    /** Ends what the publisher alone knows to be this minion's. */
+    /** Ends the subscriptions that only the publisher can assign to this minion. */
     disconnect?(minionId: string): void;
   };
 }
 
-/** Makes a listener that is not bound yet: {@link MasterTransport.listen} does that. */
+/** Creates a listener. Call {@link MasterTransport.listen} to bind its ports. */
 export function createListener(
   design: ListenerDesign,
   options: ListenerOptions,
@@ -203,7 +215,10 @@ class StreamListener implements MasterTransport {
     announce: AnnouncementHandler = async () => {},
   ): Promise<BoundPorts> {
     if (this.#closing !== undefined || this.#servers.length > 0) {
-      throw new TransportError('ERR_CLOSED', 'a listener listens once');
+      throw new TransportError(
+        'ERR_CLOSED',
+        'listen() was called twice or after close(); create a new transport',
+      );
     }
     try {
       return await this.#bindBoth(handler, announce);
@@ -240,7 +255,10 @@ class StreamListener implements MasterTransport {
     return this.#closing;
   }
 
-  /** The publish port first: an answer on the other one may have to name it. */
+  /**
+   * Binds both ports, the publish port first, because a reply on the request port may have to
+   * contain it.
+   */
   async #bindBoth(handler: RequestHandler, announce: AnnouncementHandler): Promise<BoundPorts> {
     const { requestPort = 4506, publishPort = 4505 } = this.#options;
     const limits = this.#limits;
@@ -278,7 +296,10 @@ class StreamListener implements MasterTransport {
     const publications = this.#design.publications?.(announce, () => this.#publishPort, pingMs);
     if (publications === undefined) return undefined;
     if (this.#tls !== undefined) {
-      throw new TransportError('ERR_TLS', 'ports for relays are not served with TLS');
+      throw new TransportError(
+        'ERR_TLS',
+        'relay ports cannot be used with TLS; remove the relay or the ssl option',
+      );
     }
     const relayed = new RelayedConnections(relay, (reason) => this.#guard.count(reason));
     this.#relayed = relayed;
@@ -312,10 +333,10 @@ class StreamListener implements MasterTransport {
   }
 
   /**
-   * Takes a connection in.
-   * @param address of record; default: the remote one
-   * @returns what is to be called once bytes of the protocol can be exchanged; `undefined` when
-   *   the connection was refused and has ended
+   * Admits a connection.
+   * @param address address to record; default: the remote address
+   * @returns a function to call once protocol bytes can be exchanged, or `undefined` if the
+   * connection was rejected and has ended
    */
   #admit(
     socket: Socket,
@@ -349,17 +370,20 @@ class StreamListener implements MasterTransport {
   }
 }
 
-/** What ends a connection from outside. A reset is an ordinary way to go; 'close' follows. */
+/**
+ * Ends the guarded connection when its socket closes. A reset by the peer is not logged as an
+ * error, because 'close' follows.
+ */
 function endGuardedWithSocket(socket: Socket, guarded: GuardedConnection): void {
   socket.on('error', ignore);
   socket.on('close', () => guarded.end());
 }
 
 function ignore(): void {
-  // Told by 'close'.
+  // The 'close' event ends the connection.
 }
 
-/** Resolves when the port is free and the last connection is gone. */
+/** Resolves when the port is free and the last connection has ended. */
 function closeServer({ server }: BoundServer): Promise<void> {
   return new Promise((resolve) => {
     server.close(() => resolve());

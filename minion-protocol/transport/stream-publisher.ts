@@ -1,4 +1,4 @@
-/** Publications over TCP and WebSocket: to connections, of which some are known to be whose. */
+/** Sends publications over TCP and WebSocket. Some connections are known to belong to a minion. */
 
 import { PublicationReplayBuffer } from './publication-replay.ts';
 import type { StreamConnection, StreamSession } from './stream-connection.ts';
@@ -12,13 +12,13 @@ import { type EncodedMessage, toEncodedMessage } from './write-queue.ts';
 
 export interface StreamPublisherOptions extends SubscriberQueueLimits {
   /**
-   * Publications that one subscriber may miss in a row before it is given up. Default 10,000 over
-   * TCP, and no bound over WebSocket, whose minions never come back [WIRE 4.2].
+   * Number of consecutive publications that a subscriber may miss before it is disconnected.
+   * Default: 10,000 over TCP. Unlimited over WebSocket, whose minions do not reconnect [WIRE 4.2].
    */
   readonly maxMissed: number;
   /**
-   * Salt's `order_masters`: a subscriber may be a master of others, so everything goes to all.
-   * Default false.
+   * Whether a subscriber may be a master of other minions, so that all subscribers receive
+   * everything (Salt's `order_masters`). Default: `false`.
    */
   readonly orderMasters: boolean;
 }
@@ -29,14 +29,14 @@ export const DEFAULT_STREAM_PUBLISHER_OPTIONS: StreamPublisherOptions = {
   orderMasters: false,
 };
 
-/** What differs between transports. */
+/** Encoding and size limit, which differ between transports. */
 export interface PublicationForm {
   readonly encode: (envelope: Uint8Array) => readonly Uint8Array[];
-  /** Largest message that minions read, bytes; larger ones are not sent. */
+  /** Maximum message size that minions accept, in bytes. Larger publications are not sent. */
   readonly maxBytes: number;
 }
 
-/** Sends each publication to whom it may concern, each through a queue of its own. */
+/** Sends each publication to the subscribers that it may concern, each through its own queue. */
 export class StreamPublisher {
   readonly options: StreamPublisherOptions;
   readonly #form: PublicationForm;
@@ -51,7 +51,7 @@ export class StreamPublisher {
     );
   }
 
-  /** Counts a connection among the subscribers. */
+  /** Adds a connection to the subscribers. */
   add(link: SubscriberLink): void {
     this.#links.add(link);
     this.#held.addSubscriber(link);
@@ -62,7 +62,7 @@ export class StreamPublisher {
     this.#held.removeSubscriber(link);
   }
 
-  /** Sends what is held for a new subscriber, after so many milliseconds. */
+  /** Sends a new subscriber the stored publications, after `afterMs` milliseconds. */
   replay(link: SubscriberLink, afterMs: number): void {
     this.#held.replayLater(link, afterMs);
   }
@@ -94,8 +94,9 @@ export class StreamPublisher {
   }
 
   /**
-   * Who has not said who it is gets everything: an announcement may be lost, or come in a moment in
-   * which the key changes, and the stream is the same for all [THREATS N-15].
+   * Whether a publication is sent to a subscriber. Subscribers that have not announced themselves
+   * receive everything, because an announcement may be lost or fail while the key changes. The
+   * stream is the same for all [THREATS N-15].
    */
   #concerns({ minionIds }: SubscriberLink, addressees: ReadonlySet<string> | undefined): boolean {
     if (addressees === undefined) return true;
@@ -106,7 +107,7 @@ export class StreamPublisher {
   }
 }
 
-/** One subscriber, once its publisher has added it. */
+/** One subscriber of a publisher. */
 export class SubscriberLink implements StreamSession {
   readonly #connection: StreamConnection;
   readonly #publisher: StreamPublisher;
@@ -132,7 +133,10 @@ export class SubscriberLink implements StreamSession {
     };
   }
 
-  /** Queues a message; false if the queue is full and this subscriber goes without. */
+  /**
+   * Queues a message. Returns `false` if the queue is full, so that the subscriber misses the
+   * message.
+   */
   offer(message: EncodedMessage): boolean {
     if (tryQueueMessage(this.#connection, message, this.#publisher.options)) {
       this.#missed = 0;
@@ -143,7 +147,7 @@ export class SubscriberLink implements StreamSession {
     return false;
   }
 
-  /** It takes what was held for it after so many milliseconds. Default: at once. */
+  /** Sends the stored publications after `afterMs` milliseconds. Default: at once. */
   ready(afterMs = 0): void {
     this.#publisher.replay(this, afterMs);
   }

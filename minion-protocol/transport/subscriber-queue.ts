@@ -1,12 +1,15 @@
-/** Limits of the messages that wait for one subscriber, on any transport. */
+/** Limits of the messages that wait for one subscriber, for any transport. */
 
 import type { StreamConnection } from './stream-connection.ts';
 import type { EncodedMessage } from './write-queue.ts';
 
 export interface SubscriberQueueLimits {
-  /** Salt's `pub_hwm`: messages that wait for one subscriber. Default 1000. */
+  /** Maximum number of messages waiting for one subscriber (Salt's `pub_hwm`). Default: 1,000. */
   readonly maxQueuedMessages: number;
-  /** Bytes that wait for one subscriber; a single message may be larger. Default 8 MiB. */
+  /**
+   * Maximum number of bytes waiting for one subscriber. A single message may be larger. Default: 8
+   * MiB.
+   */
   readonly maxQueuedBytes: number;
 }
 
@@ -15,7 +18,10 @@ export const DEFAULT_SUBSCRIBER_QUEUE_LIMITS: SubscriberQueueLimits = {
   maxQueuedBytes: 8 * 1024 * 1024,
 };
 
-/** Queues a message; false if the queue is full and this subscriber goes without. */
+/**
+ * Queues a message. Returns `false` if the queue is full, so that the subscriber misses the
+ * message.
+ */
 export function tryQueueMessage(
   connection: StreamConnection,
   message: EncodedMessage,

@@ -1,4 +1,4 @@
-/** The master's end over Salt's TCP transport, with or without TLS [WIRE 4.2]. */
+/** The master's end of Salt's TCP transport, with or without TLS [WIRE 4.2]. */
 import {
   encodePublicationFrame,
   encodeReplyFrame,
@@ -19,29 +19,35 @@ import type { TlsOptions } from './tls.ts';
 import type { AnnouncementHandler, MasterTransport, Peer } from './transport.ts';
 import { toEncodedMessage } from './write-queue.ts';
 
-/** Options of {@link createTcpListener}; each has a default. */
+/** Options of {@link createTcpListener}. Each has a default. */
 export interface TcpListenerOptions extends ListenerOptions, Partial<StreamPublisherOptions> {
-  /** Default: no TLS. */
+  /** TLS options. Default: no TLS. */
   readonly tls?: TlsOptions;
 }
 
-/** Breaches are the connection's own business. */
+/** Event of a peer. The connection itself handles breaches. */
 type PeerEvent = Exclude<TcpEvent, { readonly type: 'breach' }>;
 
-/** An announcement is an id and a signature of at most 8192 bits, encrypted. */
+/**
+ * Maximum size of an announcement, in bytes. It contains an id and a signature of at most 8192
+ * bits, encrypted.
+ */
 const maxAnnouncementBytes = 4096;
-/** Real minions announce themselves once; each more costs us a look at a signature. */
+/**
+ * Maximum number of announcements on a connection. Real minions send one, and each costs a
+ * signature check.
+ */
 const maxAnnouncements = 16;
 /**
- * From the announcement of a minion that came back until it knows itself that it is connected.
- * Minions up to 3005 run a job before that, and do not return it [salt/transport/tcp.py
- * connect_callback, salt/minion.py _thread_return].
+ * Delay in milliseconds between the announcement of a returning minion and its first publication.
+ * Minions up to 3005 that receive a job before they have noticed the connection run it, but do not
+ * return it [salt/transport/tcp.py connect_callback, salt/minion.py _thread_return].
  */
 const subscriptionDelayMs = 1000;
-/** What a minion's MessagePack library takes by default. */
+/** Default message limit of the minion's MessagePack library, in bytes. */
 const maxPublicationBytes = 100 * 1024 * 1024;
 
-/** Makes a listener that is not bound yet: {@link MasterTransport.listen} does that. */
+/** Creates a listener. Call {@link MasterTransport.listen} to bind its ports. */
 export function createTcpListener(options: TcpListenerOptions = {}): MasterTransport {
   const publisher = new StreamPublisher(
     { ...DEFAULT_STREAM_PUBLISHER_OPTIONS, ...options },
@@ -65,7 +71,7 @@ export function createTcpListener(options: TcpListenerOptions = {}): MasterTrans
         ),
       publications: (announce, publishPort) =>
         createPortProtocol(
-          // The request that is due is the announcement.
+          // The request that the guard waits for is the announcement.
           { awaitsRequest: true, hasHandshake: false, keepsStalled: true },
           {
             createDecoder: () => new TcpFrameDecoder(maxAnnouncementBytes),
@@ -88,15 +94,15 @@ export function createTcpListener(options: TcpListenerOptions = {}): MasterTrans
 }
 
 /**
- * The route of an answer is the head of its request. Answers leave as soon as they are ready, and
- * clients match them by the head [WIRE 4.2].
+ * Replies over TCP. The route of a reply is the head of its request. Replies leave as soon as they
+ * are ready, because clients match them by the head [WIRE 4.2].
  */
 const ANSWER_FORM: AnswerForm<Uint8Array> = {
   encode: (head, answer) => toEncodedMessage(encodeReplyFrame(head, answer)),
   isOrdered: false,
 };
 
-/** One minion at the publish port: it announces itself, once, and listens. */
+/** A subscriber on the publish port. It announces itself once and then receives publications. */
 class Announcements implements StreamSession {
   readonly #link: SubscriberLink;
   readonly #announce: AnnouncementHandler;
@@ -123,7 +129,7 @@ class Announcements implements StreamSession {
     this.#link.onClosed();
   }
 
-  /** One announcement after the other: each costs work. */
+  /** Verifies the announcements one after the other, because each verification is costly. */
   async #verify(): Promise<void> {
     this.#isVerifying = true;
     for (let body = this.#waiting.shift(); body !== undefined; body = this.#waiting.shift()) {

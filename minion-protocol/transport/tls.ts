@@ -1,4 +1,7 @@
-/** TLS on a port, by the names of Salt's `ssl` option [WIRE 4.5; salt/transport/base.py]. */
+/**
+ * TLS on a port, configured with the names of Salt's `ssl` option [WIRE 4.5;
+ * salt/transport/base.py].
+ */
 import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import {
@@ -12,53 +15,59 @@ import { FileReloader } from '#runtime';
 import { type BoundServer, bind, type ListenOptions } from './listening.ts';
 import { TransportError } from './transport.ts';
 
-/** Whether peers have to show a certificate. Salt's `cert_reqs`. */
+/** Whether peers must present a certificate (Salt's `cert_reqs`). */
 type ClientCertificates =
-  /** Nobody is asked. */
+  /** No certificate is requested. */
   | 'none'
-  /** Whoever shows one must show one that is signed by `ca_certs`. */
+  /** A certificate is not required. If a peer presents one, it must be signed by `ca_certs`. */
   | 'optional'
   | 'required';
 
-/** What a port needs to speak TLS. Paths of PEM files. */
+/** TLS options of a port. Files are in PEM format. */
 export interface TlsOptions {
-  /** `keyfile`: private key. Default: it is in `certFile`. */
+  /** File of the private key (`keyfile`). Default: the key is in `certFile`. */
   readonly keyFile?: string;
-  /** `certfile`: certificate, with its chain. */
+  /** File of the certificate and its chain (`certfile`). */
   readonly certFile: string;
-  /** `ca_certs`: who signs certificates of peers. */
+  /** File of the CAs that sign the peers' certificates (`ca_certs`). */
   readonly caFile?: string;
-  /** `cert_reqs`. A certificate admits its holder; it does not say which minion that is. */
+  /**
+   * Whether peers need a certificate (`cert_reqs`). A certificate admits its holder, but does not
+   * identify the minion.
+   */
   readonly clientCertificates: ClientCertificates;
-  /** Version that is spoken, and no other. Default: TLS 1.2 and later. */
+  /** Only TLS version to accept. Default: TLS 1.2 and later. */
   readonly onlyVersion?: 'TLSv1.2' | 'TLSv1.3';
-  /** `ciphers`: OpenSSL's list. Default: Node's. */
+  /** Cipher list in OpenSSL's format (`ciphers`). Default: Node's list. */
   readonly ciphers?: string;
-  /** Milliseconds between two looks whether the files have changed. Default 20,000. */
+  /** Interval between checks for changed files, in milliseconds. Default: 20,000. */
   readonly renewalIntervalMs?: number;
   /**
-   * Told when renewed files have been put in force without {@link MasterTransport.renewCertificate},
-   * or why they cannot be: the former ones stay then.
+   * Called when changed files were loaded without {@link MasterTransport.renewCertificate}. Called
+   * with an error if they cannot be used; the previous files then stay in use.
    */
   readonly onRenewal?: (error: unknown) => void;
 }
 
-/** The contents of the files that options name, and what was made of them. */
+/** Contents of the files that the options name. */
 export interface LoadedTls {
   readonly options: TlsOptions;
   readonly contents: readonly Buffer[];
 }
 
-/** What is done with connections. */
+/** Callbacks for connections. */
 export interface SecureConnections {
-  /** Takes a connection in; gives what is called when its handshake is done. */
+  /**
+   * Admits a connection. Returns a function to call after the handshake, or `undefined` if the
+   * connection was rejected.
+   */
   readonly onConnection: (socket: Socket) => ((stream: Socket) => void) | undefined;
-  /** A handshake failed. */
+  /** Called when a handshake failed. */
   readonly onRefused: (reason: 'tls-handshake' | 'tls-certificate') => void;
 }
 
 /**
- * Binds a port that speaks TLS from the first byte.
+ * Binds a port that uses TLS from the first byte.
  * @throws {@link TransportError} ERR_TLS for files that cannot be read or used, ERR_LISTEN
  */
 export function listenSecurely(
@@ -68,7 +77,10 @@ export function listenSecurely(
 ): Promise<BoundServer> {
   const { options } = loaded;
   const server = createSecureServer(loaded, address);
-  /** What waits for its handshake, by the one thing that both sockets of a connection tell. */
+  /**
+   * Connections that wait for their handshake, by remote address and port. Only these are the same
+   * on both sockets of a connection.
+   */
   const waiting = new Map<string, (stream: Socket) => void>();
   server.on('connection', (socket: Socket) => {
     const remote = remoteOf(socket);
@@ -93,12 +105,15 @@ export function listenSecurely(
   return bind(server, address);
 }
 
-/** Reads the files. @throws {@link TransportError} ERR_TLS */
+/**
+ * Reads the files.
+ * @throws {@link TransportError} ERR_TLS
+ */
 export function loadTls(options: TlsOptions): LoadedTls {
   return { options, contents: filesOf(options).map(readPem) };
 }
 
-/** Puts the files in force on these ports when they change. */
+/** Reloads the files on these ports when they change. */
 export function renewTls(
   { options, contents }: LoadedTls,
   servers: readonly BoundServer[],
@@ -158,13 +173,13 @@ function contextOf({ options, contents }: LoadedTls): SecureContextOptions {
   };
 }
 
-/** Certificate, key, and whose certificates of peers are taken. */
+/** Returns the files of the certificate, the key and the CAs, in this order. */
 function filesOf({ certFile, keyFile, caFile }: TlsOptions): string[] {
   return [certFile, keyFile ?? certFile, ...(caFile === undefined ? [] : [caFile])];
 }
 
 function unusableFiles({ certFile }: TlsOptions, cause: unknown): TransportError {
-  const message = `the TLS files or ciphers cannot be used: ${certFile}`;
+  const message = `cannot use the TLS files or ciphers configured with ${certFile}`;
   return new TransportError('ERR_TLS', message, { cause });
 }
 
@@ -176,7 +191,10 @@ function readPem(file: string): Buffer {
   }
 }
 
-/** Where certificates are optional Node lets a bad one pass and only says so. */
+/**
+ * Whether a peer presented an invalid certificate. If certificates are optional, Node accepts an
+ * invalid one and only reports it.
+ */
 function hasFalseCertificate(stream: TLSSocket, { clientCertificates }: TlsOptions): boolean {
   if (clientCertificates === 'none' || stream.authorized) return false;
   return clientCertificates === 'required' || stream.getPeerX509Certificate() !== undefined;

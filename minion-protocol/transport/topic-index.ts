@@ -1,9 +1,9 @@
 import { MultiMap } from '#runtime';
 
-/** Who subscribed to what: ZeroMQ's rule is that a topic matches everything that begins with it. */
+/** Subscribers by topic. In ZeroMQ, a subscription matches every topic that begins with it. */
 export class TopicIndex<Subscriber extends object> {
   readonly #subscribers = new MultiMap<string, Subscriber>();
-  /** How many topics there are of each length: only these prefixes are worth looking up. */
+  /** Number of topics of each length. Only prefixes of these lengths are looked up. */
   readonly #lengths = new Map<number, number>();
 
   add(topic: string, subscriber: Subscriber): void {
@@ -18,17 +18,17 @@ export class TopicIndex<Subscriber extends object> {
     else this.#lengths.set(topic.length, left);
   }
 
-  /** Those who subscribed to exactly this topic. */
+  /** Returns the subscribers of exactly this topic. */
   exact(topic: string): Iterable<Subscriber> {
     return this.#subscribers.get(topic);
   }
 
-  /** Those who subscribed to anything. */
+  /** Returns all subscribers. */
   everybody(): ReadonlySet<Subscriber> {
     return new Set(this.#subscribers.all());
   }
 
-  /** The subscribed topics that are a beginning of `text` and shorter than it. */
+  /** Returns the subscribed topics that are proper prefixes of `text`. */
   shorterPrefixes(text: string): string[] {
     const prefixes: string[] = [];
     for (const length of this.#lengths.keys()) {

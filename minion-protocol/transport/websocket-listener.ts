@@ -1,4 +1,7 @@
-/** The master's end over WebSocket, with or without TLS [WIRE 4.3; salt/transport/ws.py]. */
+/**
+ * The master's end of the WebSocket transport, with or without TLS [WIRE 4.3;
+ * salt/transport/ws.py].
+ */
 import { Buffer } from 'node:buffer';
 import { binHead } from '../tcp-frames.ts';
 import {
@@ -21,34 +24,37 @@ import type { TlsOptions } from './tls.ts';
 import type { MasterTransport } from './transport.ts';
 import { type EncodedMessage, toEncodedMessage } from './write-queue.ts';
 
-/** Options of {@link createWebsocketListener}; each has a default. */
+/** Options of {@link createWebsocketListener}. Each has a default. */
 export interface WebsocketListenerOptions extends ListenerOptions, Partial<StreamPublisherOptions> {
-  /** Default: no TLS. */
+  /** TLS options. Default: no TLS. */
   readonly tls?: TlsOptions;
 }
 
-/** Breaches are the connection's own business. */
+/** Event of a peer. The connection itself handles breaches. */
 type PeerEvent = Exclude<WebsocketEvent, { readonly type: 'breach' }>;
 
-/** What the two ports do differently with a peer. */
+/** Callbacks that differ between the two ports. */
 interface PeerHandlers<Session extends StreamSession> {
   openSession(connection: StreamConnection): Session;
-  /** The handshake is complete. */
+  /** Called when the handshake is complete. */
   onOpen?(session: Session): void;
   onMessage?(body: Uint8Array, session: Session): void;
 }
 
-/** A subscriber has nothing to say; small messages are let pass unread. */
+/**
+ * Maximum size of a subscriber's message, in bytes. Subscribers have nothing to send; small
+ * messages are ignored.
+ */
 const maxSubscriberMessageBytes = 4096;
 /**
- * aiohttp, the minion's end, refuses messages of 4 MiB, and closes a connection that a minion does
- * not open again: such a publication must not be sent [WIRE 4.2, 4.3].
+ * Maximum size of a publication, in bytes. The minion's library, aiohttp, rejects messages of 4 MiB
+ * and closes the connection, which the minion does not reopen [WIRE 4.2, 4.3].
  */
 const maxPublicationBytes = 4 * 1024 * 1024 - 1;
-/** Either side says good-bye with a text message of this content [salt/transport/ws.py]. */
+/** Text message with which either side closes the connection [salt/transport/ws.py]. */
 const closeText = Buffer.from('close');
 
-/** Makes a listener that is not bound yet: {@link MasterTransport.listen} does that. */
+/** Creates a listener. Call {@link MasterTransport.listen} to bind its ports. */
 export function createWebsocketListener(options: WebsocketListenerOptions = {}): MasterTransport {
   const publisher = new StreamPublisher(
     { ...DEFAULT_STREAM_PUBLISHER_OPTIONS, maxMissed: Number.POSITIVE_INFINITY, ...options },
@@ -83,7 +89,7 @@ export function createWebsocketListener(options: WebsocketListenerOptions = {}):
   );
 }
 
-/** A publication is one byte string, packed, that holds the packed envelope. */
+/** Encodes a publication: one packed byte string that contains the packed envelope. */
 function encodePublication(envelope: Uint8Array): Uint8Array[] {
   const body = Buffer.concat([binHead(envelope.length), envelope]);
   return encodeWebsocketFrame(OPCODE_BINARY, body);
@@ -93,7 +99,7 @@ function message(opcode: number, body: Uint8Array): EncodedMessage {
   return toEncodedMessage(encodeWebsocketFrame(opcode, body));
 }
 
-/** Handshake, PING and CLOSE, for either port. */
+/** Returns the protocol of either port with handshake, PING and CLOSE. */
 function websocketProtocol<Session extends StreamSession>(
   maxMessageBytes: number,
   handlers: PeerHandlers<Session>,
@@ -124,7 +130,7 @@ function websocketProtocol<Session extends StreamSession>(
   };
 }
 
-/** Answers the requests of one connection: side by side, but the answers leave in order. */
+/** Replies over WebSocket. Requests are processed concurrently, but replies leave in order. */
 const ANSWER_FORM: AnswerForm<undefined> = {
   encode: (_route, answer) => message(OPCODE_BINARY, answer),
   isOrdered: true,

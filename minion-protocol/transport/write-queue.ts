@@ -1,17 +1,17 @@
-/** Messages that wait to be written to a socket, and the rounds in which sockets are written to. */
+/** Queues messages to be written to a socket, and schedules the writes of all sockets. */
 
 import type { Socket } from 'node:net';
 
 const BATCH_BYTES = 256 * 1024;
-/** Up to here copying chunks together is cheaper than writing them one by one. */
+/** Size in bytes below which copying chunks together is cheaper than writing them one by one. */
 const JOIN_BELOW_BYTES = 64 * 1024;
-/** With more than this waiting, nothing more should be read from the peer. */
+/** Number of queued bytes above which reading from the peer should stop. */
 const HIGH_WATER_BYTES = 256 * 1024;
 
-/** One message in chunks, ready for the wire. May be shared between queues. */
+/** One encoded message in chunks. Queues may share it. */
 export interface EncodedMessage {
   readonly chunks: readonly Uint8Array[];
-  /** Sum of the chunks. */
+  /** Total size of the chunks. */
   readonly bytes: number;
 }
 
@@ -19,16 +19,20 @@ export function toEncodedMessage(chunks: readonly Uint8Array[]): EncodedMessage 
   return { chunks, bytes: chunks.reduce((sum, chunk) => sum + chunk.length, 0) };
 }
 
-/** What all queues of a listener share. */
+/** Objects that all queues of a listener share. */
 export interface ListenerDeps {
-  /** Milliseconds, never going back. */
+  /** Returns milliseconds and never goes back. */
   readonly now: () => number;
   readonly writeScheduler: WriteScheduler;
 }
 
-/** Whose queue it is. */
+/** Owner of a queue. */
 export interface WriteQueueOwner {
-  /** @param stalledSince since when bytes wait without any being taken; `undefined`: nothing waits */
+  /**
+   * Called when output was queued or written.
+   * @param stalledSince time since which the peer has not read waiting bytes, or `undefined` if no
+   * bytes wait
+   */
   onProgress(stalledSince: number | undefined): void;
 }
 
@@ -39,16 +43,16 @@ interface Batch {
 }
 
 export class WriteQueue implements ScheduledWriter {
-  /** Bytes waiting, those of the write under way included. */
+  /** Number of waiting bytes, including those of the current write. */
   bytes = 0;
-  /** Messages waiting, those of the write under way included. */
+  /** Number of waiting messages, including those of the current write. */
   messages = 0;
   readonly #socket: Socket;
   readonly #parts: ListenerDeps;
   readonly #owner: WriteQueueOwner;
   #waiting: EncodedMessage[] = [];
   #head = 0;
-  /** Position in the head message: chunk, and byte of that chunk. */
+  /** Position in the first message: the chunk, and the byte within that chunk. */
   #chunk = 0;
   #offset = 0;
   #isWriting = false;
@@ -60,7 +64,7 @@ export class WriteQueue implements ScheduledWriter {
     this.#owner = owner;
   }
 
-  /** Whether the peer reads so slowly that nothing more should be read from it. */
+  /** Whether the peer reads so slowly that reading from it should stop. */
   get isClogged(): boolean {
     return this.bytes > HIGH_WATER_BYTES;
   }
@@ -75,7 +79,7 @@ export class WriteQueue implements ScheduledWriter {
     this.#parts.writeScheduler.add(this);
   }
 
-  /** Its round has come. */
+  /** Writes the queued messages when the scheduler reaches this queue. */
   write(): void {
     this.#isScheduled = false;
     this.#write();
@@ -87,7 +91,7 @@ export class WriteQueue implements ScheduledWriter {
     this.#isWriting = true;
     writeAll(this.#socket, batch, (error) => {
       this.#isWriting = false;
-      // The socket's own error and close events tell the connection.
+      // The socket's own 'error' and 'close' events end the connection.
       if (error) return;
       this.bytes -= batch.bytes;
       this.messages -= batch.messages;
@@ -107,7 +111,10 @@ export class WriteQueue implements ScheduledWriter {
     return batch;
   }
 
-  /** Takes what fits of the head message; true if that was the rest of it. */
+  /**
+   * Adds as much of the first message as fits to the batch. Returns `true` if the message is
+   * complete.
+   */
   #takeFrom(message: EncodedMessage, batch: Batch): boolean {
     for (let chunk = message.chunks[this.#chunk]; chunk !== undefined; ) {
       const room = BATCH_BYTES - batch.bytes;
@@ -129,7 +136,7 @@ export class WriteQueue implements ScheduledWriter {
     return true;
   }
 
-  /** Keeps the array short without moving it for each batch. */
+  /** Removes written messages, but not for each batch, because that would move the array. */
   #dropTaken(): void {
     if (this.#head < this.#waiting.length && this.#head < 64) return;
     this.#waiting = this.#waiting.slice(this.#head);
@@ -156,24 +163,25 @@ function writeAll(socket: Socket, batch: Batch, done: (error?: Error | null) => 
   socket.uncork();
 }
 
-/** Whoever has something to be written to a socket. */
+/** A queue with bytes to write to its socket. */
 export interface ScheduledWriter {
   write(): void;
 }
 
-/** Writers of one round: what a round leaves behind is gone before it is held for long. */
+/** Maximum number of writers per round, so that the memory of a round is freed soon. */
 const writersPerTick = 256;
 
 /**
- * When the sockets of a listener are written to: at the end of the turn of the event loop in which
- * something was queued, so that all of it goes out in one write. A publication to a large fleet
- * takes several turns, and who is served meanwhile waits for one of them, not for the fleet.
+ * Schedules the writes of a listener's sockets. A socket is written at the end of the event loop
+ * turn in which messages were queued, so that all of them leave in one write. A publication to a
+ * large fleet takes several turns. Other requests wait for one of these turns, not for the whole
+ * fleet.
  */
 export class WriteScheduler {
   #waiting: ScheduledWriter[] = [];
   #next = 0;
 
-  /** @param writer is not waiting already */
+  /** @param writer must not be waiting already */
   add(writer: ScheduledWriter): void {
     this.#waiting.push(writer);
     if (this.#waiting.length === 1) process.nextTick(() => this.#round());

@@ -1,4 +1,7 @@
-/** The minion's end over ZeroMQ: REQ and SUB of libzmq, set as real minions set them [WIRE 4.1]. */
+/**
+ * The minion's end of ZeroMQ: REQ and SUB sockets of libzmq, configured like those of real minions
+ * [WIRE 4.1].
+ */
 import { createRequire } from 'node:module';
 import type { Request, Subscriber } from 'zeromq';
 import { requireOptionalPackage, Semaphore } from '#runtime';
@@ -6,34 +9,38 @@ import { formatHostPort, type MinionTransport, TransportError } from './transpor
 
 const require = createRequire(import.meta.url);
 
-/** Where the master is and how to keep in touch with it. */
+/** Address of the master and connection settings. */
 export interface ZeromqDialerOptions {
   readonly host: string;
   readonly requestPort: number;
-  /** Silence before the first TCP keep-alive probe, milliseconds. Default 300,000. */
+  /** Idle time before the first TCP keep-alive probe, in milliseconds. Default: 300,000. */
   readonly keepAliveIdleMs?: number;
-  /** First pause before reconnecting, milliseconds. Default 100. */
+  /** Delay before the first reconnection, in milliseconds. Default: 100. */
   readonly reconnectMs?: number;
-  /** Longest such pause, milliseconds. Default 5000. */
+  /** Maximum delay before a reconnection, in milliseconds. Default: 5,000. */
   readonly maxReconnectMs?: number;
-  /** One message of the master, bytes; more ends the connection. Default 100 MiB. */
+  /**
+   * Maximum size of a message from the master, in bytes. A larger one ends the connection. Default:
+   * 100 MiB.
+   */
   readonly maxMessageBytes?: number;
 }
 
 /**
- * REQ sockets of one minion, each with one request at a time; real minions have one for each job
- * that returns. With a single one, a minion would return as slowly as the master's disk writes.
+ * Maximum number of REQ sockets of one minion, each with one request at a time. Real minions use
+ * one for each job that returns. With a single socket, a minion could not return faster than the
+ * master's disk writes.
  */
 const maxRequestSockets = 16;
 
-/** Makes the minion's end; connects when first used and reconnects by itself. */
+/** Creates the minion's end. It connects when it is first used and reconnects by itself. */
 export function dialZeromq(options: ZeromqDialerOptions): MinionTransport {
   return new ZeromqDialer(options);
 }
 
 class ZeromqDialer implements MinionTransport {
   readonly #options: ZeromqDialerOptions;
-  /** Those that are not asking. */
+  /** Sockets without a pending request. */
   readonly #idle: Request[] = [];
   readonly #asking = new Set<Request>();
   readonly #gate = new Semaphore(maxRequestSockets);
@@ -92,10 +99,10 @@ class ZeromqDialer implements MinionTransport {
       this.#idle.push(socket);
       return answer ?? new Uint8Array(0);
     } catch (cause) {
-      // A REQ socket that waits for an answer cannot ask again.
+      // A REQ socket that waits for a reply cannot send again.
       socket.close();
       this.#refuseIfClosed(cause);
-      throw new TransportError('ERR_TIMEOUT', `no answer in ${timeoutMs} ms`, { cause });
+      throw new TransportError('ERR_TIMEOUT', `no reply within ${timeoutMs} ms`, { cause });
     } finally {
       this.#asking.delete(socket);
     }
@@ -127,8 +134,8 @@ class ZeromqDialer implements MinionTransport {
 }
 
 /**
- * Loads the package for the first minion, not for every program that speaks the protocol: a worker
- * thread that is ended while it loads a native module takes its process with it.
+ * Loads the package when the first minion is created, not in every program that uses the protocol.
+ * A worker thread that is terminated while it loads a native module crashes its process.
  */
 function loadZeromq(): typeof import('zeromq') {
   return requireOptionalPackage('zeromq', 'a ZeroMQ connection of a minion', () =>
@@ -136,18 +143,26 @@ function loadZeromq(): typeof import('zeromq') {
   );
 }
 
-/** @throws {@link TransportError} ERR_CONNECT; an unreachable host is no error, only a delay. */
+/**
+ * Connects a socket. An unreachable host only causes a delay.
+ * @throws {@link TransportError} ERR_CONNECT for an invalid address
+ */
 function connect(socket: Request | Subscriber, host: string, port: number): void {
   const address = formatHostPort(host, port);
   try {
     socket.connect(`tcp://${address}`);
   } catch (cause) {
     socket.close();
-    throw new TransportError('ERR_CONNECT', `${address} is no address to connect to`, { cause });
+    throw new TransportError('ERR_CONNECT', `cannot connect to ${address}: invalid address`, {
+      cause,
+    });
   }
 }
 
-/** Ends when the socket is closed. The envelope is the last frame: a topic may precede it. */
+/**
+ * Passes on publications until the socket is closed. The envelope is the last frame, because a
+ * topic may precede it.
+ */
 async function receive(
   subscriber: Subscriber,
   onPublication: (envelope: Uint8Array) => void,
@@ -158,7 +173,10 @@ async function receive(
   }
 }
 
-/** At least 1: 0 would mean not to wait at all, and -1 for ever. */
+/**
+ * Returns the remaining milliseconds, at least 1. For ZeroMQ, 0 means not to wait and -1 to wait
+ * forever.
+ */
 function remaining(deadline: number): number {
   return Math.max(1, Math.ceil(deadline - performance.now()));
 }

@@ -1,4 +1,4 @@
-/** The master's end over ZeroMQ: ROUTER and PUB, spoken by `zmtp.ts` over `node:net`. */
+/** The master's end of ZeroMQ: ROUTER and PUB sockets, implemented by `zmtp.ts` over `node:net`. */
 
 import type { RequestService } from './request-queue.ts';
 import {
@@ -18,10 +18,10 @@ import {
 import { requestHandlers } from './zeromq-requests.ts';
 import { DEFAULT_ZMTP_LIMITS } from './zmtp.ts';
 
-/** Options of {@link createZeromqListener}; each has a default. */
+/** Options of {@link createZeromqListener}. Each has a default. */
 export interface ZeromqListenerOptions extends ListenerOptions, Partial<ZeromqPublisherOptions> {}
 
-/** Makes a listener that is not bound yet: {@link MasterTransport.listen} does that. */
+/** Creates a listener. Call {@link MasterTransport.listen} to bind its ports. */
 export function createZeromqListener(options: ZeromqListenerOptions = {}): MasterTransport {
   const publisherOptions = { ...DEFAULT_ZEROMQ_PUBLISHER_OPTIONS, ...options };
   const publisher = new ZeromqPublisher(publisherOptions);
@@ -37,7 +37,7 @@ export function createZeromqListener(options: ZeromqListenerOptions = {}): Maste
   );
 }
 
-/** A listener with a request port alone, for programs on the master's host: nobody subscribes. */
+/** Creates a listener with a request port only, for programs on the master's host. */
 export function createZeromqRequestListener(
   options: Omit<ListenerOptions, 'publishPort'>,
 ): MasterTransport {
@@ -64,7 +64,7 @@ function createPublishPort(
     { awaitsRequest: false, hasHandshake: true, keepsStalled: false },
     zeromqProtocol(
       'PUB',
-      // A peer of PUB has nothing to say but subscriptions: one byte and the topic.
+      // A peer of PUB sends only subscriptions: one byte and the topic.
       { ...DEFAULT_ZMTP_LIMITS, maxMessageBytes: 1 + maxTopicBytes, maxTopicBytes },
       {
         openSession: (connection) => publisher.openSession(connection, pingMs),

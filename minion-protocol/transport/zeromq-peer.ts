@@ -1,4 +1,4 @@
-/** One ZeroMQ peer: handshake and PING, for either role. */
+/** Protocol of one ZeroMQ peer, with handshake and PING, for either role. */
 
 import type { StreamConnection, StreamProtocol, StreamSession } from './stream-connection.ts';
 import { toEncodedMessage } from './write-queue.ts';
@@ -11,16 +11,16 @@ import {
 } from './zmtp.ts';
 import { encodePong, encodeReady } from './zmtp-commands.ts';
 
-/** What the two roles do differently with a peer. */
+/** Callbacks that differ between the two roles. */
 export interface ZeromqHandlers<Session extends StreamSession> {
   openSession(connection: StreamConnection): Session;
-  /** A message to a ROUTER, whole and within the limits. */
+  /** Called for a complete message to a ROUTER, within the limits. */
   onMessage?(frames: readonly Uint8Array[], session: Session, connection: StreamConnection): void;
-  /** A peer of PUB wants a topic, or no longer. */
+  /** Called when a peer of PUB subscribes to a topic or unsubscribes. */
   onSubscription?(topic: string, isWanted: boolean, session: Session): void;
 }
 
-/** Breaches are the connection's own business. */
+/** Event of a peer. The connection itself handles breaches. */
 type PeerEvent = Exclude<ZmtpEvent, { readonly type: 'breach' }>;
 
 export function zeromqProtocol<Session extends StreamSession>(

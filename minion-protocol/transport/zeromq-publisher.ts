@@ -1,4 +1,4 @@
-/** The publish socket: what PUB does for SUB and XSUB peers [WIRE 4.1]. */
+/** The publish socket: implements PUB for SUB and XSUB peers [WIRE 4.1]. */
 
 import { Buffer } from 'node:buffer';
 import { PublicationReplayBuffer } from './publication-replay.ts';
@@ -21,14 +21,14 @@ import { type EncodedMessage, toEncodedMessage } from './write-queue.ts';
 import { encodePing, latin1 } from './zmtp-commands.ts';
 import { encodeMessage } from './zmtp-frames.ts';
 
-/** What a subscription costs besides its bytes: entries in a list, a set and a map. */
+/** Memory overhead of a subscription, in bytes: its entries in a list, a set and a map. */
 const BYTES_PER_TOPIC = 128;
 
 const noTopics: readonly string[] = [];
 
 interface ZeromqSubscriberLimits extends SubscriberQueueLimits {
   readonly maxTopics: number;
-  /** Between two PINGs, milliseconds. Default: none. */
+  /** Interval between two PINGs, in milliseconds. Default: no PINGs. */
   readonly pingMs?: number | undefined;
 }
 
@@ -38,7 +38,7 @@ class ZeromqSubscriberSession implements StreamSession {
   readonly #bounds: ZeromqSubscriberLimits;
   readonly #onFirstTopic: (session: ZeromqSubscriberSession) => void;
   #hasNamedTopics = false;
-  /** Nearly always one: a list of that takes a third of what a set does. */
+  /** Subscribed topics, almost always one. A list of one takes a third of the memory of a set. */
   #topics: readonly string[] = noTopics;
   #topicBytes = 0;
   readonly #pings: NodeJS.Timeout | undefined;
@@ -71,12 +71,15 @@ class ZeromqSubscriberSession implements StreamSession {
     };
   }
 
-  /** Queues a message; false if the queue is full and this subscriber goes without. */
+  /**
+   * Queues a message. Returns `false` if the queue is full, so that the subscriber misses the
+   * message.
+   */
   offer(message: EncodedMessage): boolean {
     return tryQueueMessage(this.#connection, message, this.#bounds);
   }
 
-  /** Ends the connection, whatever waits for it. */
+  /** Ends the connection and discards its queue. */
   disconnect(): void {
     this.#connection.guarded.end();
   }
@@ -96,7 +99,7 @@ class ZeromqSubscriberSession implements StreamSession {
     this.#topics = noTopics;
   }
 
-  /** The peer answers, so that neither side is silent to a relay. */
+  /** Sends a PING. The peer answers, so that a relay sees traffic in both directions. */
   #ping(): void {
     const isReady = this.#hasNamedTopics && this.#connection.queue.messages === 0;
     if (isReady) this.#connection.send(toEncodedMessage([encodePing()]));
@@ -122,13 +125,16 @@ class ZeromqSubscriberSession implements StreamSession {
 }
 
 export interface ZeromqPublisherOptions extends SubscriberQueueLimits {
-  /** Salt's `zmq_filtering`: a topic frame before each envelope. Default false. */
+  /** Whether a topic frame precedes each envelope (Salt's `zmq_filtering`). Default: `false`. */
   readonly filtering: boolean;
-  /** Salt's `order_masters`: publications to ids go to the topic `syndic` too. Default false. */
+  /**
+   * Whether publications to ids are also sent to the topic `syndic` (Salt's `order_masters`).
+   * Default: `false`.
+   */
   readonly orderMasters: boolean;
-  /** Topics of one subscriber. Default 1000. */
+  /** Maximum number of topics of one subscriber. Default: 1,000. */
   readonly maxTopics: number;
-  /** Bytes of one topic. Default 256. */
+  /** Maximum size of a topic, in bytes. Default: 256. */
   readonly maxTopicBytes: number;
 }
 
@@ -140,10 +146,10 @@ export const DEFAULT_ZEROMQ_PUBLISHER_OPTIONS: ZeromqPublisherOptions = {
   maxTopicBytes: 256,
 };
 
-/** Sends publications to those whose topics match, each through a queue of its own. */
+/** Sends publications to the subscribers with a matching topic, each through its own queue. */
 export class ZeromqPublisher {
   readonly #options: ZeromqPublisherOptions;
-  /** Those who listen. */
+  /** Subscribers by topic. */
   readonly #index = new TopicIndex<ZeromqSubscriberSession>();
   readonly #held: PublicationReplayBuffer<ZeromqSubscriberSession>;
 
@@ -166,7 +172,10 @@ export class ZeromqPublisher {
     return this.#send(publication, this.#index);
   }
 
-  /** It is ready after this chunk: a peer names all its topics at once when it connects. */
+  /**
+   * Registers a subscriber and sends it the stored publications after the current chunk. When a
+   * peer connects, it sends all its topics in one chunk.
+   */
   #welcome(session: ZeromqSubscriberSession): void {
     this.#held.addSubscriber(session);
     queueMicrotask(() => this.#held.replay(session));
@@ -188,7 +197,7 @@ export class ZeromqPublisher {
     return { queued: delivery.reached.size, skipped: delivery.skipped.size };
   }
 
-  /** Ends the subscribers that asked for this minion's own topic. */
+  /** Disconnects the subscribers of this minion's own topic. */
   disconnect(minionId: string): void {
     if (!this.#options.filtering) return;
     for (const session of [...this.#index.exact(minionTopic(minionId))]) session.disconnect();
@@ -198,7 +207,10 @@ export class ZeromqPublisher {
     return Array.from(this.#index.everybody(), (session) => session.describe());
   }
 
-  /** Without topics the message itself is what subscriptions match. */
+  /**
+   * Sends an envelope without a topic frame. Subscriptions then match the start of the message
+   * itself.
+   */
   #sendToAll(
     envelope: Uint8Array,
     index: TopicIndex<ZeromqSubscriberSession>,
@@ -212,9 +224,10 @@ export class ZeromqPublisher {
   }
 
   /**
-   * One message for each topic to those who named it. A subscriber by a shorter prefix, mostly `''`
-   * of a minion that does not filter, gets the first that matches and no more: the envelope is the
-   * same in all, and the minion would only drop the others by their jid.
+   * Sends one message per topic to the subscribers of that topic. A subscriber to a shorter prefix
+   * receives only the first matching message. Such a prefix is mostly `''`, used by a minion that
+   * does not filter. All messages contain the same envelope, and the minion would ignore the others
+   * by their jid.
    */
   #sendByTopic(
     { envelope, minionIds }: OutgoingPublication,
@@ -246,7 +259,7 @@ export class ZeromqPublisher {
   }
 }
 
-/** Who was reached by one publication, and who was passed over. */
+/** Subscribers that one publication reached, and those that were skipped. */
 class Delivery {
   readonly reached = new Set<ZeromqSubscriberSession>();
   readonly skipped = new Set<ZeromqSubscriberSession>();

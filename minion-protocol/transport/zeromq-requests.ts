@@ -3,10 +3,10 @@ import { toEncodedMessage } from './write-queue.ts';
 import type { ZeromqHandlers } from './zeromq-peer.ts';
 import { encodeMessage } from './zmtp-frames.ts';
 
-/** As long as a routing id may be [RFC 23]. */
+/** Maximum length of a routing id, in bytes [RFC 23]. */
 const MAX_ENVELOPE_FRAME_BYTES = 255;
 
-/** The frames up to and including the empty one. */
+/** Frames up to and including the empty one. */
 type RoutingEnvelope = readonly Uint8Array[];
 
 const ANSWER_FORM: AnswerForm<RoutingEnvelope> = {
@@ -14,7 +14,10 @@ const ANSWER_FORM: AnswerForm<RoutingEnvelope> = {
   isOrdered: true,
 };
 
-/** Answers the requests of a connection: side by side, but the answers leave in order. */
+/**
+ * Handles the requests of a connection. They are processed concurrently, but replies leave in
+ * order.
+ */
 export function requestHandlers(
   service: RequestService,
 ): ZeromqHandlers<RequestQueue<RoutingEnvelope>> {
@@ -28,7 +31,10 @@ export function requestHandlers(
   };
 }
 
-/** `undefined` for what is no request: no empty frame, or not exactly one frame behind it. */
+/**
+ * Returns `undefined` if the message is not a request: it has no empty frame, or not exactly one
+ * frame after it.
+ */
 function splitRequest(
   frames: readonly Uint8Array[],
 ): { readonly envelope: RoutingEnvelope; readonly body: Uint8Array } | undefined {

@@ -11,13 +11,16 @@ import { encodeFrame, FLAG_COMMAND } from './zmtp-frames.ts';
 
 const text = new TextEncoder();
 
-/** A command cut in two. The data is a view of the frame. */
+/** A command, split into its name and data. The data is a view of the frame. */
 export interface ZmtpCommand {
   readonly name: string;
   readonly data: Uint8Array;
 }
 
-/** Splits a command frame's body; `undefined` if the name is empty or longer than the frame. */
+/**
+ * Splits the body of a command frame. Returns `undefined` if the name is empty or longer than the
+ * frame.
+ */
 export function parseCommand(body: Uint8Array): ZmtpCommand | undefined {
   const nameLength = body[0] ?? 0;
   if (nameLength === 0 || body.length < 1 + nameLength) return undefined;
@@ -25,8 +28,9 @@ export function parseCommand(body: Uint8Array): ZmtpCommand | undefined {
 }
 
 /**
- * The properties of a READY command, names in lower case (RFC 23: names are not case-sensitive).
- * `undefined` if one overruns the frame, has no name or appears twice.
+ * Returns the properties of a READY command, with names in lower case (RFC 23: names are not
+ * case-sensitive). Returns `undefined` if a property overruns the frame, has no name or appears
+ * twice.
  */
 export function parseProperties(data: Uint8Array): Map<string, Uint8Array> | undefined {
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
@@ -44,7 +48,10 @@ export function parseProperties(data: Uint8Array): Map<string, Uint8Array> | und
   return properties;
 }
 
-/** READY with a Socket-Type and nothing else, which is what ROUTER and PUB of libzmq peers need. */
+/**
+ * Returns a READY command with a Socket-Type only, which is sufficient for libzmq peers of ROUTER
+ * and PUB.
+ */
 export function encodeReady(socketType: string): Uint8Array {
   const name = text.encode('Socket-Type');
   const value = text.encode(socketType);
@@ -56,12 +63,12 @@ export function encodeReady(socketType: string): Uint8Array {
   return encodeCommand('READY', data);
 }
 
-/** PING without a time to live and a context [RFC 37]. */
+/** Returns a PING without a time to live and without a context [RFC 37]. */
 export function encodePing(): Uint8Array {
   return encodeCommand('PING', new Uint8Array(2));
 }
 
-/** PONG, giving back the context of a PING [RFC 37]. */
+/** Returns a PONG that repeats the context of a PING [RFC 37]. */
 export function encodePong(context: Uint8Array): Uint8Array {
   return encodeCommand('PONG', context);
 }
@@ -75,7 +82,7 @@ function encodeCommand(name: string, data: Uint8Array): Uint8Array {
   return encodeFrame(body, FLAG_COMMAND);
 }
 
-/** Bytes as text without loss, whatever they are. */
+/** Returns any bytes as text without loss. */
 export function latin1(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
 }

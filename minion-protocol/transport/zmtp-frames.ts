@@ -13,34 +13,37 @@ const FLAG_LONG = 0x02;
 export const FLAG_COMMAND = 0x04;
 const RESERVED_FLAGS = 0xf8;
 
-/** Below this a body is copied behind its header: one write is cheaper than two. */
+/**
+ * Size in bytes below which a body is copied behind its header, because one write is cheaper than
+ * two.
+ */
 const COPY_BELOW_BYTES = 4096;
 
 export const EMPTY: Uint8Array = new Uint8Array(0);
 
-/** Ways in which a header alone breaks the protocol. */
+/** Protocol violation that a frame header shows. */
 export type ZmtpFrameBreach = 'reserved-flags' | 'command-with-more' | 'frame-length';
 
 /** The result of {@link ZmtpFrameReader.next}: a frame, the end of the input, or a protocol error. */
 export type ZmtpFrameStep<Refusal extends string> = 'frame' | 'starved' | ZmtpFrameBreach | Refusal;
 
-/** Whoever frames are read for. */
+/** Decides which frames may arrive. */
 export interface ZmtpFrameFilter<Refusal extends string> {
   /**
-   * Decides by its prefix whether a frame may arrive at all: gives a reason to refuse it.
-   * @param length what the peer claims; nothing has been allocated for it
+   * Returns a reason to reject a frame, or `undefined`, before its body is read.
+   * @param length length that the peer claims; no memory has been allocated for it
    */
   admit(flags: number, length: number): Refusal | undefined;
 }
 
 /**
- * Cuts a byte stream into frames. A body that lies whole in one chunk is a view of that chunk;
- * only one that spans chunks is copied. After a breach the reader is of no further use.
+ * Splits a byte stream into frames. A body that is complete in one chunk is a view of that chunk; a
+ * body that spans chunks is copied. Discard the reader after a breach.
  */
 export class ZmtpFrameReader<Refusal extends string> {
-  /** Flags of the frame that `next()` reported last. */
+  /** Flags of the frame that `next()` returned last. */
   flags = 0;
-  /** Body of that frame, until the next call. */
+  /** Body of that frame, valid until the next call. */
   body: Uint8Array = EMPTY;
 
   readonly #gate: ZmtpFrameFilter<Refusal>;
@@ -55,23 +58,23 @@ export class ZmtpFrameReader<Refusal extends string> {
     this.#gate = gate;
   }
 
-  /** Memory taken by the body that has not arrived completely. */
+  /** Memory held for an incomplete body, in bytes. */
   get heldBytes(): number {
     return this.#assembly?.capacity ?? 0;
   }
 
-  /** Whether a frame has begun and not ended. */
+  /** Whether a frame is incomplete. */
   get isMidFrame(): boolean {
     return this.#phase !== 'flags';
   }
 
-  /** Gives the next piece of the stream; the previous one must be used up (`'starved'`). */
+  /** Sets the next chunk of the stream. The previous one must be consumed (`'starved'`). */
   feed(chunk: Uint8Array, position = 0): void {
     this.#chunk = chunk;
     this.#position = position;
   }
 
-  /** Lets go of what was gathered; nothing is read after this. */
+  /** Frees the collected bytes. The reader returns no further frames. */
   release(): void {
     this.#assembly = undefined;
     this.#phase = 'flags';
@@ -108,7 +111,7 @@ export class ZmtpFrameReader<Refusal extends string> {
       const byte = this.#chunk[this.#position];
       if (byte === undefined) return this.#starve();
       if (this.#lengthBytesMissing === 8 && byte > 0x7f) return 'frame-length';
-      // Above 2^53 this rounds, far beyond what any limit admits.
+      // The value is rounded above 2^53, which far exceeds every limit.
       this.#length = this.#length * 256 + byte;
       this.#position += 1;
       this.#lengthBytesMissing -= 1;
@@ -142,13 +145,13 @@ export class ZmtpFrameReader<Refusal extends string> {
   #starve(): 'starved' {
     this.#chunk = EMPTY;
     this.#position = 0;
-    // A view would keep the whole chunk for as long as an idle peer is silent.
+    // A view would keep the whole chunk in memory while an idle peer is silent.
     this.body = EMPTY;
     return 'starved';
   }
 }
 
-/** One frame, header and body in one buffer. */
+/** Encodes one frame, with header and body in one buffer. */
 export function encodeFrame(body: Uint8Array, flags: number): Uint8Array {
   const frame = new Uint8Array(headerBytes(body.length) + body.length);
   frame.set(body, writeHeader(frame, 0, body.length, flags));
@@ -156,8 +159,8 @@ export function encodeFrame(body: Uint8Array, flags: number): Uint8Array {
 }
 
 /**
- * One message of at least one frame, as chunks to be written one after the other. All is copied
- * but a last body of 4 KiB or more, which is handed through: it may be shared between peers.
+ * Encodes one message of at least one frame as chunks to be written in order. A last body of 4 KiB
+ * or more is returned as it is, because peers may share it; everything else is copied.
  */
 export function encodeMessage(frames: readonly Uint8Array[]): Uint8Array[] {
   const last = frames.at(-1) ?? EMPTY;

@@ -1,16 +1,16 @@
 /**
- * ZMTP 3.0, the binding side, mechanism NULL, roles ROUTER and PUB: bytes ⇄ events, no I/O
- * [RFC 23 of the ZeroMQ project, WIRE 4.1 "The bytes"].
+ * ZMTP 3.0 on the binding side, with the mechanism NULL and the roles ROUTER and PUB. Converts
+ * bytes to events and back, without I/O [RFC 23 of the ZeroMQ project, WIRE 4.1 "The bytes"].
  *
  *     greeting = signature:10 version:2 mechanism:20 as-server:1 filler:31
  *     signature = ff padding:8 7f      version = 03 minor      mechanism = "NULL", zeros
  *
- * | state     | may come                                             | leads to  |
+ * | state     | accepted input                                       | leads to  |
  * |-----------|------------------------------------------------------|-----------|
  * | greeting  | 64 bytes, each checked as it arrives                 | handshake |
  * | handshake | READY with a Socket-Type that fits the role          | open      |
  * | open      | messages, PING, PONG; for PUB SUBSCRIBE and CANCEL   | open      |
- * | broken    | nothing: any breach leads here and stays             |           |
+ * | broken    | nothing; any breach leads to this final state        |           |
  */
 
 import { latin1, parseCommand, parseProperties, type ZmtpCommand } from './zmtp-commands.ts';
@@ -23,10 +23,10 @@ import {
   ZmtpFrameReader,
 } from './zmtp-frames.ts';
 
-/** The sockets that a Salt master binds. */
+/** Sockets that a Salt master binds. */
 export type ZmtpRole = 'ROUTER' | 'PUB';
 
-/** What a connection is closed for; a closed list, fit for counting. */
+/** Reason for which a connection is closed. The set is fixed, so it can be a metric label. */
 export type ZmtpBreach =
   | ZmtpFrameBreach
   | 'signature'
@@ -45,31 +45,31 @@ export type ZmtpBreach =
   | 'topic-too-long';
 
 /**
- * What a peer did. Byte arrays belong to the receiver of the event; they may be views of the chunk
- * that was pushed, so keep a copy of a small part that must live long.
+ * An event of a peer. Its receiver owns the byte arrays. They may be views of the chunk that was
+ * pushed, so copy a small part before storing it for long.
  */
 export type ZmtpEvent =
-  /** The peer's greeting is complete: time to send READY. */
+  /** The peer's greeting is complete. READY can be sent. */
   | { readonly type: 'greeting' }
   /** The handshake is complete. */
   | { readonly type: 'ready'; readonly socketType: string }
   | { readonly type: 'message'; readonly frames: readonly Uint8Array[] }
-  /** To be answered by {@link encodePong} with the same context. */
+  /** The peer expects the result of {@link encodePong} with the same context. */
   | { readonly type: 'ping'; readonly context: Uint8Array }
-  /** Topics as latin1 text, so that no byte is lost. */
+  /** The topic is latin1 text, so that no byte is lost. */
   | { readonly type: 'subscribe' | 'cancel'; readonly topic: string }
-  /** The peer broke the protocol; nothing comes after this. */
+  /** The peer violated the protocol. No event follows. */
   | { readonly type: 'breach'; readonly reason: ZmtpBreach };
 
-/** Bounds of one connection. */
+/** Limits of one connection. */
 export interface ZmtpLimits {
-  /** All frames of a message together, bytes. */
+  /** Maximum size of a message, all frames together, in bytes. */
   readonly maxMessageBytes: number;
-  /** Frames in a message. */
+  /** Maximum number of frames in a message. */
   readonly maxParts: number;
-  /** Body of a command frame, bytes. */
+  /** Maximum size of a command frame's body, in bytes. */
   readonly maxCommandBytes: number;
-  /** One subscription, bytes. */
+  /** Maximum size of a subscription, in bytes. */
   readonly maxTopicBytes: number;
 }
 
@@ -91,7 +91,7 @@ const PEERS: Readonly<Record<ZmtpRole, readonly string[]>> = {
   PUB: ['SUB', 'XSUB'],
 };
 
-/** Our greeting: version 3.0, so that SUB peers subscribe by message. */
+/** Returns our greeting. Its version is 3.0, so that SUB peers subscribe by message. */
 export function encodeGreeting(): Uint8Array {
   const greeting = new Uint8Array(GREETING_BYTES);
   greeting[0] = 0xff;
@@ -101,7 +101,7 @@ export function encodeGreeting(): Uint8Array {
   return greeting;
 }
 
-/** The reading half of one connection. Takes chunks of any size. */
+/** Decodes the incoming bytes of one connection. It accepts chunks of any size. */
 export class ZmtpDecoder implements ZmtpFrameFilter<ZmtpBreach> {
   readonly #role: ZmtpRole;
   readonly #limits: ZmtpLimits;
@@ -117,17 +117,17 @@ export class ZmtpDecoder implements ZmtpFrameFilter<ZmtpBreach> {
     this.#reader = new ZmtpFrameReader(this);
   }
 
-  /** Memory held for a message that has not arrived completely, bytes. */
+  /** Memory held for an incomplete message, in bytes. */
   get heldBytes(): number {
     return this.#partBytes + this.#reader.heldBytes;
   }
 
-  /** Whether a message or command has begun and not ended. */
+  /** Whether a message or command is incomplete. */
   get isMidMessage(): boolean {
     return this.#parts.length > 0 || this.#reader.isMidFrame;
   }
 
-  /** The events that `chunk` completes, in order. After a breach: none. */
+  /** Returns the events that `chunk` completes, in order. After a breach it returns none. */
   push(chunk: Uint8Array): ZmtpEvent[] {
     const events: ZmtpEvent[] = [];
     if (this.#state === 'broken') return events;
@@ -170,14 +170,14 @@ export class ZmtpDecoder implements ZmtpFrameFilter<ZmtpBreach> {
     }
   }
 
-  /** Copies parts that are views of the chunk: a few bytes must not keep all of it in memory. */
+  /** Copies parts that are views of the chunk, so that a few bytes do not retain all of it. */
   #ownParts(from: number): void {
     for (let index = from; index < this.#parts.length; index += 1) {
       this.#parts[index] = new Uint8Array(this.#parts[index] ?? EMPTY);
     }
   }
 
-  /** For the reader of frames only. */
+  /** Returns a reason to reject a frame. Called by the frame reader only. */
   admit(flags: number, length: number): ZmtpBreach | undefined {
     if ((flags & FLAG_COMMAND) !== 0) {
       return length > this.#limits.maxCommandBytes ? 'command-too-large' : undefined;
@@ -258,8 +258,8 @@ export class ZmtpDecoder implements ZmtpFrameFilter<ZmtpBreach> {
 }
 
 /**
- * What is wrong with one byte of a greeting. Padding, minor version, as-server and filler are not
- * looked at [RFC 23: not significant], so the rest needs no memory but the offset.
+ * Returns the breach that a byte of the greeting causes. Padding, minor version, as-server and filler
+ * are not checked [RFC 23: not significant], so the offset is the only state needed.
  */
 function greetingBreach(offset: number, byte: number): ZmtpBreach | undefined {
   if (offset === 0) return byte === 0xff ? undefined : 'signature';

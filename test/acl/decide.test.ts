@@ -328,9 +328,9 @@ test('an explanation names the project, and what a near rule lacks', (t) => {
   const policy = policyOf([rule({ project: 'databases', role: 'admin' })]);
   const { decision, nearest } = explain(command(trove), policy);
   t.regex(decision.reason, /project databases/);
-  t.deepEqual(nearest, [{ rule: 'databases', obstacles: ['it is about others'] }]);
+  t.deepEqual(nearest, [{ rule: 'databases', obstacles: ['it applies to other subjects'] }]);
   const allowed = explain(command({ ...trove, roles: ['admin'] }), policy).decision;
-  t.is(allowed.reason, 'project databases, role admin has command mysql.*');
+  t.is(allowed.reason, 'project databases, role admin is allowed command mysql.*');
 });
 
 test('rules about projects that do nothing are found', (t) => {
@@ -507,7 +507,7 @@ test('an explanation is the decision, and uses up nothing', (t) => {
   t.is(decide(question, policy).effect, 'allow');
   t.is(decide(question, policy).effect, 'deny');
   t.deepEqual(explain(question, policy).nearest, [
-    { rule: 'puppet', origin: puppet.origin, obstacles: ['its rate is used up'] },
+    { rule: 'puppet', origin: puppet.origin, obstacles: ['its rate limit is exhausted'] },
   ]);
 });
 
@@ -516,10 +516,10 @@ test('the rules that lack least are named, with what they lack', (t) => {
   const nearest = (question: Question): unknown =>
     explain(question, policy).nearest.map(({ rule, obstacles }) => [rule, ...obstacles]);
   t.deepEqual(nearest(signalQuestion('jenkins-1', 'infra/puppet/requested', {})), [
-    ['puppet', 'its data do not fit the schema'],
+    ['puppet', 'its data does not match the schema'],
   ]);
   t.deepEqual(nearest(signalQuestion('db1', 'infra/puppet/requested', { env: 1 })), [
-    ['puppet', 'it is about others'],
+    ['puppet', 'it applies to other subjects'],
   ]);
   t.deepEqual(nearest(signalQuestion('web1', 'my/')), []);
 });

@@ -561,7 +561,7 @@ test('a runner entry without a list is told', (t) => {
   const publisherAcl = { fred: ['@runner', '@wheel', '@jobs'] };
   const { warnings } = readUserRights({ ...none, publisherAcl }, compileWholePattern);
   t.is(warnings.length, 2);
-  t.regex(warnings[0]?.text ?? '', /@runner without a list permits every runner/);
+  t.regex(warnings[0]?.text ?? '', /@runner without a list grants every runner/);
 });
 
 // JSON Schema over what minions say: the operator's own, in plain JSON.

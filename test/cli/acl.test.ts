@@ -30,10 +30,10 @@ test('explain names the rule that decides, its place, and ends with 1 where it d
   const ask = ['acl', 'explain', keys.minionId, 'signal', 'my/tag', '--data'];
   const allowed = await runCli([...ask, '{"a":1}'], { openApi });
   t.is(allowed.code, 0, allowed.stderr);
-  t.is(allowed.stdout, 'allow: mine: minion * has signal my/*\n');
+  t.is(allowed.stdout, 'allow: mine: minion * is allowed signal my/*\n');
   const denied = await runCli([...ask, '[]'], { openApi });
   t.is(denied.code, 1);
-  t.regex(denied.stdout, /^deny: default-deny: .*\n {2}nearest: mine: its data do not fit/);
+  t.regex(denied.stdout, /^deny: default-deny: .*\n {2}nearest: mine: its data does not match/);
   t.deepEqual(seen[0], {
     subject: { kind: 'minion', id: keys.minionId },
     action: 'signal',
@@ -75,9 +75,9 @@ test('check names rules of the files that do nothing, without a master', async (
   t.is(code, 1);
   const file = path.join(directory, 'master');
   t.deepEqual(stdout.split('\n'), [
-    `matches-no-minion: lab (${file}:4): no accepted minion has such an id`,
-    `matches-no-minion: key (${file}:5): no accepted minion has such an id`,
-    `unreachable: key (${file}:5): no rule reaches tags that the master itself fires`,
+    `matches-no-minion: lab (${file}:4): no accepted minion has a matching id`,
+    `matches-no-minion: key (${file}:5): no accepted minion has a matching id`,
+    `unreachable: key (${file}:5): rules cannot allow tags that are reserved for the master`,
     '',
   ]);
 });
@@ -176,7 +176,7 @@ test('check of a file looks at its rules, not at those in force', async (t) => {
   text(`      lab: {subject: {minion: 'lab*'}, action: signal, resource: {tag: lab/x}}\n`);
   const idle = await site.run('check', file);
   t.is(idle.code, 1);
-  t.is(idle.stdout, `matches-no-minion: lab (${file}:4): no accepted minion has such an id\n`);
+  t.is(idle.stdout, `matches-no-minion: lab (${file}:4): no accepted minion has a matching id\n`);
   text(`      bad: {subject: {minion: ${keys.minionId}}, action: sing, resource: {}}\n`);
   const broken = await site.run('check', file);
   t.is(broken.code, 78);

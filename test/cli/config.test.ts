@@ -209,8 +209,8 @@ saltbridge:
     'DIR/master:39: saltbridge:event_export[3]: name must be set',
     'DIR/master:39: saltbridge:event_export[3]:webhook: expected an address with https (http: with allow_plain_http), without user and password',
     'DIR/master:40: saltbridge:event_export[3]:timeout: 0 is under 1, expected a whole number from 1 to 300',
-    'DIR/master:43: saltbridge:acl:signals[0]:rate: expected a number, a slash, and second, minute, hour or day',
-    'DIR/master:44: saltbridge:acl:signals[1]:rate: expected a number, a slash, and second, minute, hour or day',
+    'DIR/master:43: saltbridge:acl:signals[0]:rate: must be a number, a slash, and second, minute, hour or day',
+    'DIR/master:44: saltbridge:acl:signals[1]:rate: must be a number, a slash, and second, minute, hour or day',
     'DIR/master.d/a.conf:3: gitfs_saltenv[0]:prod[0]:ref: found a text, expected text that does not begin with -',
     'DIR/master.d/b.conf:3: gitfs_saltenv[0]:dev[0]:route: there is no such option; did you mean root?',
   ]);

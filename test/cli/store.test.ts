@@ -72,7 +72,7 @@ test('a backup replaces no file', async (t) => {
   writeFileSync(file, 'mine');
   const { code, stderr } = await runCli(['store', 'backup', '-c', configDir, file]);
   t.is(code, 69);
-  t.regex(stderr, /is there already/);
+  t.regex(stderr, /already exists/);
 });
 
 test('a store is not restored over a running master, and is over a stopped one', async (t) => {
@@ -145,7 +145,7 @@ test('a damaged backup is told and not restored', async (t) => {
   ]) {
     const { code, stderr } = await runCli(['store', ...command]);
     t.is(code, 69);
-    t.regex(stderr, /is no whole backup/);
+    t.regex(stderr, /is not a complete backup/);
   }
 });
 

@@ -86,7 +86,7 @@ test('each upgrade takes a row one version further', (t) => {
   const error = t.throws(() => first.decode({ key, value: third.encode(upgraded) }), {
     code: 'ERR_STORE_VERSION',
   });
-  t.regex(error?.message ?? '', /things\/one was written in version 3; .* up to 1/);
+  t.regex(error?.message ?? '', /things\/one has version 3; .* up to 1/);
 });
 
 test('a damaged row is refused by its key', (t) => {

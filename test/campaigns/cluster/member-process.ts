@@ -86,7 +86,7 @@ export class MemberProcess extends ChildControl {
     createInterface({ input: child.stderr }).on('line', (line) => {
       if (child !== this.child) return;
       if (line.includes('"master started"')) this.#hasStarted = true;
-      if (line.includes('"this member does what one of the cluster does"')) {
+      if (line.includes('"this member performs the duties of the cluster"')) {
         this.heldSince = Date.now();
       }
     });

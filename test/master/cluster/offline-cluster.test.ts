@@ -149,7 +149,7 @@ test('a cluster becomes what it was at a position, from a backup and the log', a
   const { first } = masters.log;
   await t.throwsAsync(refoundCluster(a.config, { connect, quietMs: 1500 }, point), {
     code: 'ERR_STORE_LOCKED',
-    message: /members of cluster test run still/,
+    message: /members of cluster test are still running/,
   });
   t.is(masters.log.first, first);
   await a.master.close();
@@ -195,7 +195,7 @@ test('a master with a store of its own, or a secret of a cluster, does not join'
   const error = await t.throwsAsync(joinCluster(other, ticket, { connect: masters.connect }), {
     code: 'ERR_CLUSTER_FOUNDED',
   });
-  t.regex(error.message, /is the store of a master of its own/);
+  t.regex(error.message, /is the store of a standalone master/);
   // The ticket is as good as before.
   await joinCluster(masters.configOf('c'), ticket, { connect: masters.connect });
 });

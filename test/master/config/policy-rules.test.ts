@@ -173,7 +173,7 @@ test('a start warns once for each id, with its line and what would be wider', as
   const end = 'where that was meant, or end it with $';
   t.deepEqual(
     warnings
-      .filter(({ message }) => !message.includes('grains permit nothing'))
+      .filter(({ message }) => !message.includes('grains alone grant nothing'))
       .map(({ kind, message }) => [kind, message]),
     [
       ['narrowed', `${file}:2: peer: test.ping ${meaning} test.ping.* ${end}`],
@@ -220,7 +220,7 @@ test('a start warns of rights that go by grains alone', async (t) => {
   });
   const file = path.join(directory, 'master');
   const reason =
-    'grains permit nothing by themselves, because a minion can claim any; ' +
+    'grains alone grant nothing, because a minion can claim any grain; ' +
     'name minions by id, nodegroup or pillar, or add such a condition with "and"';
   const expected = [
     `${file}:2: peer: .*: G@role:db: ${reason}`,
@@ -233,7 +233,7 @@ test('a start warns of rights that go by grains alone', async (t) => {
     await loadMasterConfig(directory),
     await checkMasterConfig(directory),
   ]) {
-    const found = warnings.filter(({ message }) => message.includes('grains permit nothing'));
+    const found = warnings.filter(({ message }) => message.includes('grains alone grant nothing'));
     t.deepEqual(
       found.map(({ kind, message }) => [kind, message]),
       expected.map((message) => ['narrowed', message]),
