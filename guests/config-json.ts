@@ -1,11 +1,17 @@
-/** JSON of templates, bounded in depth: whoever walks through it calls itself for each level. */
+/**
+ * JSON of templates, parsed with a depth limit, because the functions that process it are
+ * recursive.
+ */
 
 import { type JsonValue, readJson } from '#runtime';
 
-/** Levels of lists and maps that a config or an input has. */
+/** Maximum nesting of lists and maps in a config or an input, in levels. */
 export const maxConfigDepth = 64;
 
-/** What a config says that is text; `undefined`: it is no JSON, or nested deeper. */
+/**
+ * Parses a config that is JSON text. Returns `undefined` if it is not JSON or is nested too
+ * deeply.
+ */
 export function readConfigJson(text: string): JsonValue | undefined {
   try {
     return readJson(text, { maxDepth: maxConfigDepth });
@@ -14,13 +20,13 @@ export function readConfigJson(text: string): JsonValue | undefined {
   }
 }
 
-/** Whether lists and maps are nested in a value more than so many levels deep. */
+/** Whether a value nests lists and maps more than `levels` deep. */
 export function isNestedDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return levels === 0 || Object.values(value).some((it) => isNestedDeeper(it, levels - 1));
 }
 
-/** The value; where it is nested deeper, a copy that has `null` for what is below. */
+/** Returns the value, or a copy with `null` in place of anything nested more than `levels` deep. */
 export function cutNesting(value: unknown, levels: number): unknown {
   if (isNestedDeeper(value, levels)) return copyLevels(value, levels);
   return value;

@@ -1,4 +1,4 @@
-/** Creates the bridge with the extensions of both rooms. */
+/** Creates the bridge with the extensions of `heat-bridge/` and `guests/`. */
 
 import {
   type BridgeOptions,
@@ -31,22 +31,29 @@ export type BridgeExtensionName =
   | 'murano'
   | 'signals';
 
-/** Extensions by name: `false` leaves one out, `true` adds one that is not configured. */
+/** Extensions by name: `false` omits one, `true` adds one that is not configured. */
 type ChosenExtensions = Readonly<Partial<Record<BridgeExtensionName, boolean>>>;
 
-/** The bridge of one master: give it to `createMaster` as one of its `extensions`. */
+/** Bridge of one master. Pass it to `createMaster` in `extensions`. */
 export interface Bridge<C extends CommandTypes = CommandsOf<[]>, P extends PlanTypes = PlansOf<[]>>
   extends CoreBridge<C, P> {
-  /** Stacks whose software deployments run. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
+  /**
+   * API of stacks whose software deployments the bridge runs.
+   * @throws BridgeError ERR_BRIDGE_NOT_OPEN
+   */
   readonly stacks: StacksApi;
-  /** Values that the minions of a stack write for each other. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
+  /**
+   * API of values that the minions of a stack write for each other.
+   * @throws BridgeError ERR_BRIDGE_NOT_OPEN
+   */
   readonly data: DataApi;
 }
 
 /**
- * Creates a bridge. Nothing is opened before its master is started.
- * @typeParam D - by default the types of `commands`; those of files by `saltbridge bridge types`
- * @typeParam L - by default the types of `plans`; those of files as above
+ * Creates a bridge. Nothing is opened before its master starts.
+ * @typeParam D - default: the types of `commands`; for catalog files, use the output of
+ * `saltbridge bridge types`
+ * @typeParam L - default: the types of `plans`; for catalog files as above
  */
 export function createBridge<
   const D extends readonly CommandDefinition[] = [],
@@ -65,26 +72,26 @@ class BridgeWithGuests extends ComposedBridge implements Bridge<CommandTypes, Pl
   }
 }
 
-/** Returns every mistake under `saltbridge: bridge:`, and in the catalog files that it names. */
+/** Returns all errors under `saltbridge: bridge:` and in the catalog files that it names. */
 export function checkBridgeOptions(
   config: Parameters<typeof checkSections>[0],
 ): ReturnType<typeof checkSections> {
   return checkSections(config, guestExtensions);
 }
 
-/** The commands, plans and other entries of catalog files, and what is wrong with the rest. */
+/** Commands, plans and other entries of catalog files, and the errors in the rest. */
 export interface LoadedCatalog
   extends Omit<Awaited<ReturnType<typeof loadCatalogOf>>, 'entriesOf'> {
   /** Code that software deployments may run. */
   readonly code: readonly CodeDefinition[];
-  /** What execution plans of Murano may call. */
+  /** Entry points that execution plans of Murano may call. */
   readonly entryPoints: readonly MuranoDefinition[];
 }
 
 /**
- * Reads `*.yaml` and `*.yml` files, and those of directories, by name.
- * @param known - commands of the program, of which plans may have steps as well
- * @throws BridgeError ERR_CATALOG where one of the places cannot be read
+ * Loads `*.yaml` and `*.yml` files, and those in directories, sorted by name.
+ * @param known - commands of the program, which plans may use in steps
+ * @throws BridgeError ERR_CATALOG if one of the paths cannot be read
  */
 export async function loadCatalog(
   places: readonly string[],

@@ -1,7 +1,7 @@
 import type { BridgeExtension } from '#heat-bridge';
 import { hasAgentKeys } from './guests-section.ts';
 
-/** The extensions of this room, in the order in which they are opened. */
+/** Extensions of `guests/`, in the order in which they are opened. */
 export const guestExtensions: readonly BridgeExtension[] = [
   {
     name: 'deployments',

@@ -1,20 +1,20 @@
-/** The section `saltbridge: bridge: guests:`, which several extensions share. */
+/** Section `saltbridge: bridge: guests:`, which several extensions share. */
 
 import Type from 'typebox';
 import { isPlainMap, parseSection } from '#heat-bridge';
 
-/** Keys of the section by the name of the extension that reads them. */
+/** Keys of the section, by the name of the extension that reads them. */
 const keysOf = {
   'data-spaces': ['data', 'peers'],
   'metadata-agent': ['agents', 'identity', 'vendordata', 'peers'],
 } as const;
 
-/** The parts of the section as they are written. */
+/** Keys of the section with their unparsed values. */
 export type GuestsSection = Readonly<Record<(typeof keysOf)[keyof typeof keysOf][number], unknown>>;
 
 /**
- * Refuses keys that no enabled extension reads.
- * @param names - of the enabled extensions
+ * Parses the section, and rejects keys that no enabled extension reads.
+ * @param names - names of the enabled extensions
  * @throws BridgeOptionsError
  */
 export function parseGuestsSection(
@@ -27,12 +27,12 @@ export function parseGuestsSection(
   return parseSection('bridge:guests', schema, given ?? {});
 }
 
-/** Returns the parts of a section whose form has not been checked. */
+/** Returns the keys of a section that has not been validated. */
 export function partsOfGuests(given: unknown): Partial<GuestsSection> {
   return isPlainMap(given) ? given : {};
 }
 
-/** Whether the section asks for metadata agents or for the enrolment of instances. */
+/** Whether the section configures metadata agents or the enrolment of instances. */
 export function hasAgentKeys(given: unknown): boolean {
   const { agents, identity, vendordata } = partsOfGuests(given);
   return [agents, identity, vendordata].some((it) => it !== undefined);

@@ -1,6 +1,6 @@
 /**
- * What instances of OpenStack need of a master: software deployments with cfn-init, data spaces with
- * peers, the metadata agent, Heat templates and Murano. They join the bridge as extensions.
+ * Features for instances of OpenStack: software deployments with cfn-init, data spaces with peers,
+ * the metadata agent, Heat templates and Murano. Each is an extension of the bridge.
  */
 
 export {

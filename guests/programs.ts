@@ -1,6 +1,6 @@
-/** Code of this room that runs without a master. It is loaded when a program uses it. */
+/** Code of `guests/` that runs without a master, loaded on demand. */
 
-/** Compiles Heat templates and draws their data flows. */
+/** Functions that compile Heat templates and draw their data flows. */
 export type HeatTemplates = Awaited<ReturnType<typeof loadHeatTemplates>>;
 
 export async function loadHeatTemplates() {

@@ -1,4 +1,4 @@
-/** Bodies of requests that are not JSON. The server leaves them as the bytes that it has read. */
+/** Request bodies other than JSON, which the server passes as the received bytes. */
 
 import { BridgeError } from '#heat-bridge';
 
@@ -13,6 +13,6 @@ export function textOf(body: unknown): string {
     const bytes = Buffer.concat(bytesOf(body));
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch (cause) {
-    throw new BridgeError('ERR_DATA_VALUE', 'the body: expected text in UTF-8', { cause });
+    throw new BridgeError('ERR_DATA_VALUE', 'the body must be text in UTF-8', { cause });
   }
 }

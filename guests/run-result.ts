@@ -1,4 +1,4 @@
-/** What Heat is told of a deployment: standard output, standard error, status code and outputs. */
+/** Result of a deployment for Heat: standard output, standard error, status code and outputs. */
 
 import {
   type CommandOutcome,
@@ -16,10 +16,10 @@ import { readScriptOutput } from './script-wrapper.ts';
 
 const { reportOfStates } = states;
 
-/** How a deployment ended. */
+/** Final state of a deployment. */
 export type DeploymentEnd = 'failed' | 'refused' | 'succeeded' | 'unknown';
 
-/** The result, before it is cut to what the transport takes. */
+/** Result before it is truncated to the transport's limit. */
 export interface DeploymentResult {
   readonly end: DeploymentEnd;
   readonly stdout: string;
@@ -28,15 +28,18 @@ export interface DeploymentResult {
   readonly outputs: Readonly<Record<string, unknown>>;
 }
 
-/** It did not run, or its end is not known: the deployment fails with the reason. */
+/**
+ * Returns the result of a deployment that did not run, or whose result is unknown. Its deployment
+ * fails with the reason.
+ */
 export function failedResult(end: 'refused' | 'unknown', reason: string): DeploymentResult {
   return { end, stdout: '', stderr: `${end}: ${reason}`, statusCode: 1, outputs: {} };
 }
 
 /**
- * The result of a run on one minion.
- * @param names - of the declared outputs
- * @param call - what was run, where it was not a command
+ * Returns the result of a run on one minion.
+ * @param names - names of the declared outputs
+ * @param call - call that ran, if it was not a command
  */
 export function resultOfRun(
   { status, results, jids }: CommandOutcome,
@@ -44,7 +47,7 @@ export function resultOfRun(
   call: DeploymentCall | undefined,
 ): DeploymentResult {
   const [result] = results;
-  if (result === undefined) return failedResult('unknown', 'the run has no result');
+  if (result === undefined) return failedResult('unknown', 'the run returned no result');
   const { state, reason = '' } = result;
   if (state === 'succeeded' || state === 'failed') {
     if (call?.kind === 'states') return resultOfStates(result, labelsOf(call.params));
@@ -52,12 +55,11 @@ export function resultOfRun(
     const code = typeof text === 'string' ? text : undefined;
     return resultOfReturn({ ...result, jid: jids.at(-1) }, names, code);
   }
-  const why =
-    status === 'timeout' ? 'the time of the command ended before the minion returned' : reason;
-  return failedResult('unknown', `${why}; whether it ran is not known`);
+  const why = status === 'timeout' ? 'the command timed out before the minion returned' : reason;
+  return failedResult('unknown', `${why}; it is unknown whether it ran`);
 }
 
-/** Success is that every state was applied, whatever the minion says besides. */
+/** Returns the result of applied states. It is a success only if every state was applied. */
 function resultOfStates(
   { state, return: value }: CommandResult,
   labels: Readonly<Record<string, string>>,
@@ -90,7 +92,7 @@ function resultOfReturn(
   const known: Readonly<Record<string, unknown>> = {
     result: value,
     retcode,
-    // As the hook salt of heat-agents names them.
+    // The hook `salt` of heat-agents uses these names.
     return: value,
     ...(jid === undefined ? {} : { jid }),
     ...found,
@@ -111,7 +113,10 @@ function resultOfReturn(
   };
 }
 
-/** Functions such as `cmd.run_all` return the parts of a process; others return a value. */
+/**
+ * Splits a return value into the parts of a process, as functions such as `cmd.run_all` return
+ * them. Any other value becomes the standard output.
+ */
 function partsOf(
   value: WireValue | undefined,
   code: string | undefined,
@@ -142,8 +147,8 @@ function failureCode(value: unknown, retcode: unknown): number {
 }
 
 /**
- * The body of the signal, cut to what the transport takes; what is cut says so.
- * @param id - of the entry: makes the body of each entry another one, and Heat drops it
+ * Returns the body of the result, truncated to the transport's limit with a note.
+ * @param id - id of the entry; makes each body unique, and Heat ignores it
  */
 export function answerBody(
   id: string,
@@ -158,7 +163,7 @@ export function answerBody(
     if (Buffer.byteLength(cut) <= limit) return cut;
   }
   const { end, statusCode } = result;
-  const stderr = 'cut: the result is larger than the transport takes';
+  const stderr = 'cut: the result exceeds the size limit of the transport';
   return bodyOf(id, { end, statusCode, stdout: '', stderr, outputs: {} });
 }
 
@@ -172,7 +177,10 @@ function bodyOf(id: string, { stdout, stderr, statusCode, outputs }: DeploymentR
   });
 }
 
-/** @param length - characters that each part keeps */
+/**
+ * Truncates the parts of a result.
+ * @param length - maximum length of each part, in characters
+ */
 function cutResult(result: DeploymentResult, length: number): DeploymentResult {
   const outputs = Object.fromEntries(
     Object.entries(result.outputs).map(([name, value]) => {
@@ -185,7 +193,7 @@ function cutResult(result: DeploymentResult, length: number): DeploymentResult {
   return { ...result, stdout, stderr, outputs };
 }
 
-/** The end of what a program wrote says most. */
+/** Truncates text at the start, because the end of a program's output is the most relevant. */
 function cutStart(text: string, length: number): string {
   if (text.length <= length) return text;
   return `[cut: the last ${length} of ${text.length} characters]\n${text.slice(-length)}`;

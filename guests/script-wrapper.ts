@@ -1,27 +1,33 @@
-/** Scripts as Heat's agents run them: inputs in the environment, outputs from files. */
+/** Runs scripts like Heat's agents: with inputs in the environment and outputs from files. */
 
 import { randomBytes } from 'node:crypto';
 import { quoteForShell } from '#heat-bridge';
 import { type JsonValue, writeJson } from '#runtime';
 
-/** Names of outputs that can be the end of a file name. */
+/** Form of output names that can be part of a file name. */
 const outputName = /^[^/\p{Cc}]{1,128}$/u;
 /** Maximum size of one output, in bytes: the maximum of a result of heat-agents. */
 const maxOutputBytes = 950_000;
 
-/** What a shell of the minion runs. */
+/** Program to run in a shell of the minion. */
 export interface WrappedProgram {
-  /** Variables of its environment. */
+  /** Variables for its environment. */
   readonly variables: Readonly<Record<string, JsonValue>>;
-  /** By name, in a directory of its own; executable, and nobody else's to read. */
+  /**
+   * Files by name, in a temporary directory. They are executable, and readable by their owner
+   * only.
+   */
   readonly files: Readonly<Record<string, string>>;
-  /** Our own text: `$saltbridge_dir` is the directory, `$saltbridge_status` is set to how it ended. */
+  /**
+   * Trusted shell text that runs the program. `$saltbridge_dir` is the directory; the text must
+   * set `$saltbridge_status` to the exit code.
+   */
   readonly run: string;
-  /** Names of outputs that are read from files. */
+  /** Names of outputs to read from files. */
   readonly outputs: readonly string[];
 }
 
-/** A script with its inputs in the environment. */
+/** Returns a program that runs a script with its inputs in the environment. */
 export function wrapScript(
   script: string,
   { variables, outputs }: Pick<WrappedProgram, 'outputs' | 'variables'>,
@@ -35,14 +41,14 @@ export function wrapScript(
 }
 
 /**
- * All that is not ours is in base64: nothing in it is read by the shell that runs it, whose own
- * variables have names that no input has.
+ * Returns the shell text that runs a program. All untrusted text is encoded in base64, so that the
+ * shell cannot interpret it. The shell's own variables have names that no input can have.
  */
 export function wrapProgram({ variables, files, run, outputs }: WrappedProgram): string {
   const boundary = `saltbridge-${randomBytes(12).toString('hex')}`;
   const exported = Object.entries(variables).map(([name, value]) => {
     const text = typeof value === 'string' ? value : writeJson(value);
-    // The shell drops line ends behind what a command prints; the x keeps them.
+    // Command substitution strips trailing newlines. The appended x preserves them.
     return `${name}="$(printf %s ${base64(text)} | base64 -d; printf x)"; export ${name}="\${${name}%x}"`;
   });
   const written = Object.entries(files).map(
@@ -68,12 +74,12 @@ export function wrapProgram({ variables, files, run, outputs }: WrappedProgram):
   ].join('\n');
 }
 
-/** Directories for programs where that of temporary files does not serve. */
+/** Directories to use if the directory of temporary files is unsuitable. */
 const otherDirectories = ['/var/lib/saltbridge', '/var/tmp'] as const;
 
 /**
- * Makes a directory whose programs may run. The directory of temporary files is often mounted with
- * `noexec`.
+ * Shell lines that create a directory in which programs can run. The directory of temporary files
+ * is often mounted with `noexec`.
  */
 const makeDirectory: readonly string[] = [
   'saltbridge_dir=',
@@ -85,7 +91,7 @@ const makeDirectory: readonly string[] = [
   '  rm -rf "$saltbridge_dir"; saltbridge_dir=',
   'done',
   'if [ -z "$saltbridge_dir" ]; then',
-  `  echo "no directory for programs: each of \${TMPDIR:-/tmp}, ${otherDirectories.join(', ')} is missing, full, read-only or mounted with noexec" >&2`,
+  `  echo "no directory can run programs: \${TMPDIR:-/tmp}, ${otherDirectories.join(', ')} are missing, full, read-only or mounted with noexec" >&2`,
   '  exit 126',
   'fi',
 ];
@@ -101,7 +107,10 @@ function base64(text: string): string {
 
 const boundaryForm = /saltbridge-[0-9a-f]{24}/;
 
-/** What a script wrote to its outputs, and its own standard output. @param code - as it was run */
+/**
+ * Splits standard output into the outputs of a script and its own output.
+ * @param code - code that ran
+ */
 export function readScriptOutput(
   code: string,
   stdout: string,

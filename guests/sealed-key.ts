@@ -1,9 +1,12 @@
-/** Keys that the bridge makes for itself, once. */
+/** Keys that the bridge generates once for its own use. */
 
 import { randomBytes } from 'node:crypto';
 import type { StateArea } from '#master';
 
-/** With the key that a process before this one made; sealed in the store. @throws StoreError */
+/**
+ * Returns the key of a row, and generates it on first use. It is sealed in the store.
+ * @throws StoreError
+ */
 export async function openSealedKey(
   state: Pick<StateArea, 'get' | 'seal' | 'unseal' | 'write'>,
   row: readonly string[],
@@ -15,7 +18,7 @@ export async function openSealedKey(
     await state.write([{ op: 'put', key: row, value: state.seal(key), ifRevision: 0 }]);
     return key;
   } catch (error) {
-    // Another member of the cluster has made it.
+    // Another member of the cluster has generated it.
     const made = await state.get(row);
     if (made === undefined) throw error;
     return state.unseal(made.value);

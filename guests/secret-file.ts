@@ -3,12 +3,12 @@ import path from 'node:path';
 import { BridgeOptionsError } from '#heat-bridge';
 import type { ExtensionHost } from '#master';
 
-/** Characters below which a secret can be guessed. */
+/** Minimum length of a secret, in characters. */
 const minLength = 16;
 
 /**
- * Reads a secret that a section names.
- * @param key - of the section, for errors
+ * Reads a secret from a file that a section names.
+ * @param key - key of the section, for error messages
  * @throws BridgeError ERR_BRIDGE_OPTIONS
  */
 export async function readSecretFile(
@@ -27,9 +27,12 @@ export async function readSecretFile(
   }
 }
 
-/** @throws TypeError for a secret that can be guessed */
+/**
+ * Checks the length of a secret.
+ * @throws TypeError if it is too short
+ */
 export function checkSecret(secret: string): void {
   if (secret.length < minLength) {
-    throw new TypeError(`expected a secret of at least ${minLength} characters`);
+    throw new TypeError(`the secret must have at least ${minLength} characters`);
   }
 }

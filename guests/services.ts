@@ -1,4 +1,4 @@
-/** Services that the extensions of this room provide to each other and to programs. */
+/** Services that the extensions of `guests/` provide to each other and to programs. */
 
 import type { FastifyRequest } from 'fastify';
 import { defineService, type ServiceKey } from '#master';
@@ -6,12 +6,12 @@ import type { DataApi } from './data-spaces/data-api.ts';
 import type { Guest } from './data-spaces/guest-tokens.ts';
 import type { StacksApi } from './deployments/stacks-api.ts';
 
-/** Requests that metadata agents make for instances. */
+/** Requests that metadata agents send for instances. */
 export interface AgentRequests {
-  /** Whether a request says that an agent makes it. */
+  /** Whether a request claims to come from an agent. */
   isFromAgent(request: FastifyRequest): boolean;
   /**
-   * Returns the machine for which an agent asks.
+   * Authenticates an agent's request, and returns the machine for which it asks.
    * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_LIMIT; BridgeError ERR_ENROLL_UNKNOWN
    */
   guestOf(request: FastifyRequest): Guest;

@@ -1,6 +1,6 @@
 /**
- * The interface of an extension of the bridge, such as signals or software deployments. Each joins
- * the master as an extension of its own. Its module is loaded only if the extension is enabled.
+ * Interface of extensions of the bridge, such as signals or software deployments. Each joins the
+ * master as a separate extension. Its module is loaded only if the extension is enabled.
  */
 
 import type { FastifyInstance } from 'fastify';
@@ -12,62 +12,67 @@ import type { BridgeSections, SectionProblem } from './options.ts';
 import type { PlanDefinition } from './plans/plan-definition.ts';
 import type { Traces } from './tracing.ts';
 
-/** An extension of the bridge, before its module is loaded. */
+/** Extension of the bridge, before its module is loaded. */
 export interface BridgeExtension {
-  /** Name in the option `extensions` of the bridge. The master knows it as `bridge-<name>`. */
+  /** Name in the option `extensions` of the bridge. Its name in the master is `bridge-<name>`. */
   readonly name: string;
-  /** Keys of `saltbridge: bridge:` that configure it. `false` as the value of one leaves it out. */
+  /**
+   * Keys of `saltbridge: bridge:` that configure it. The value `false` of any of them disables it.
+   */
   readonly sections: readonly (keyof BridgeSections)[];
-  /** Names of extensions of the bridge without which it is left out. */
+  /** Names of extensions of the bridge that it requires. It is disabled without them. */
   readonly requires?: readonly string[];
   /** Names of extensions that are opened before it, if they are enabled. */
   readonly after?: readonly string[];
-  /** Whether the configuration asks for it. Default: always. */
+  /** Whether the configuration enables it. Default: always enabled. */
   readonly isConfigured?: (sections: BridgeSections) => boolean;
-  /** Key of the catalog files below which its entries stand. */
+  /** Key in catalog files of this extension's entries. */
   readonly catalogKey?: string;
   load(): Promise<BridgeExtensionModule>;
 }
 
-/** The code of an extension. */
+/** Code of an extension. */
 export interface BridgeExtensionModule {
-  /** The entries that it reads below {@link BridgeExtension.catalogKey}. */
+  /** Kind of its entries below {@link BridgeExtension.catalogKey}. */
   readonly entries?: CatalogEntryKind;
-  /** Returns every mistake in its sections. */
+  /** Returns every error in its sections. */
   check(context: CheckContext): readonly SectionProblem[] | Promise<readonly SectionProblem[]>;
-  /** @throws BridgeError ERR_BRIDGE_OPTIONS, ERR_CATALOG; StoreError */
+  /**
+   * Opens the extension.
+   * @throws BridgeError ERR_BRIDGE_OPTIONS, ERR_CATALOG; StoreError
+   */
   open(host: ExtensionHost, context: BridgeContext): Promise<BridgeContribution>;
 }
 
-/** A configuration whose sections are checked. */
+/** Configuration whose sections are checked. */
 export interface CheckContext {
-  /** The sections as they are written. Their form has not been checked. */
+  /** Sections, whose form has not been validated. */
   readonly sections: Readonly<Partial<Record<keyof BridgeSections, unknown>>>;
   readonly config: Pick<MasterConfig, 'api' | 'confFile' | 'restCherrypy'>;
-  /** Mistakes in the sections of the extensions before. */
+  /** Errors in the sections of preceding extensions. */
   readonly problems: readonly SectionProblem[];
   /** Names of the enabled extensions. */
   readonly names: ReadonlySet<string>;
-  /** Kinds of entries that the catalog files may have. */
+  /** Kinds of entries that catalog files may have. */
   readonly kinds: readonly CatalogKindSource[];
 }
 
-/** What the extensions of one bridge share. */
+/** Context that the extensions of one bridge share. */
 export interface BridgeContext {
   readonly sections: BridgeSections;
-  /** Commands and plans of the program. */
+  /** Commands of the program. */
   readonly commands: readonly CommandDefinition[];
   readonly plans: readonly PlanDefinition[];
-  /** Service that calls where a request names no caller. */
+  /** Service that is the caller if a request names none. */
   readonly service: string;
   readonly traces: Traces | undefined;
   /** Names of the enabled extensions. */
   readonly names: ReadonlySet<string>;
-  /** Kinds of entries that the catalog files may have. */
+  /** Kinds of entries that catalog files may have. */
   readonly kinds: readonly CatalogKindSource[];
 }
 
-/** What an enabled extension adds to the master and to the routes of the bridge. */
+/** Parts that an enabled extension adds to the master and to the routes of the bridge. */
 export interface BridgeContribution extends Omit<OpenExtension, 'pillar' | 'routes'> {
   /** Pillar below the key `saltbridge`. */
   readonly pillar?: ExtPillar;

@@ -1,4 +1,7 @@
-/** A bridge as extensions of a master: one for what all share, and one for each extension of it. */
+/**
+ * Bridge as extensions of a master: one shared extension, and one for each extension of the
+ * bridge.
+ */
 
 import {
   type ExtensionHost,
@@ -27,23 +30,23 @@ import { bridgeServices } from './services.ts';
 import type { HandlesApi, OutboxApi } from './signals/signals-api.ts';
 import { Traces } from './tracing.ts';
 
-/** Options of a bridge, whatever its commands and plans are. */
+/** Options of a bridge with any commands and plans. */
 export type AnyBridgeOptions = BridgeOptions<
   readonly CommandDefinition[],
   readonly PlanDefinition[]
 >;
 
-/** An opened bridge. */
+/** Opened bridge. */
 interface OpenBridge extends EnabledExtensions {
   readonly host: ExtensionHost;
   readonly context: BridgeContext;
-  /** The contributions of the extensions that have been opened. */
+  /** Contributions of the extensions that are open. */
   readonly contributions: BridgeContribution[];
 }
 
 const namespace = 'bridge';
 
-/** Nothing is opened before the master is started. */
+/** Bridge of a master. Nothing is opened before the master starts. */
 export class ComposedBridge implements CoreBridge<CommandTypes, PlanTypes> {
   readonly name = 'bridge';
   readonly namespace: string = namespace;
@@ -53,7 +56,10 @@ export class ComposedBridge implements CoreBridge<CommandTypes, PlanTypes> {
   readonly #options: AnyBridgeOptions;
   #open: OpenBridge | undefined;
 
-  /** @param others - extensions of other rooms */
+  /**
+   * Creates the bridge.
+   * @param others - extensions from other directories
+   */
   constructor(options: AnyBridgeOptions, others: readonly BridgeExtension[]) {
     this.#options = options;
     this.#extensions = [...ownExtensions, ...others];
@@ -81,7 +87,7 @@ export class ComposedBridge implements CoreBridge<CommandTypes, PlanTypes> {
   }
 
   async run(name: string, request: CommandRequest<object>): Promise<CommandHandle> {
-    // The command's schema checks the parameters, whatever their type is.
+    // The command's schema validates the parameters at run time.
     return this.commands.run(name, request as CommandRequest);
   }
 
@@ -90,13 +96,16 @@ export class ComposedBridge implements CoreBridge<CommandTypes, PlanTypes> {
   }
 
   async plan(name: string, request: PlanRequest<object>): Promise<PlanHandle> {
-    // As above.
+    // The plan's schema validates the parameters at run time.
     return this.plans.run(name, request as PlanRequest);
   }
 
   async open(host: ExtensionHost): Promise<OpenExtension> {
     if (this.#open !== undefined) {
-      throw new BridgeError('ERR_BRIDGE_NOT_OPEN', 'a bridge is of one master; make another one');
+      throw new BridgeError(
+        'ERR_BRIDGE_NOT_OPEN',
+        'the bridge already belongs to a master; create another bridge',
+      );
     }
     const {
       commands = [],
@@ -134,7 +143,7 @@ export class ComposedBridge implements CoreBridge<CommandTypes, PlanTypes> {
     if (found !== undefined) return found;
     throw new BridgeError(
       'ERR_BRIDGE_NOT_OPEN',
-      `this bridge is without the extension ${key.name}`,
+      `the extension ${key.name} of the bridge is not enabled`,
     );
   }
 
@@ -159,16 +168,19 @@ export class ComposedBridge implements CoreBridge<CommandTypes, PlanTypes> {
 
   #opened(): OpenBridge {
     if (this.#open !== undefined) return this.#open;
-    throw new BridgeError('ERR_BRIDGE_NOT_OPEN', "start the bridge's master first");
+    throw new BridgeError('ERR_BRIDGE_NOT_OPEN', 'the bridge is not open; start its master first');
   }
 }
 
-/** The pillars of all extensions of the bridge, together below the key `saltbridge`. */
+/** Merges the pillars of all extensions of the bridge below the key `saltbridge`. */
 class BridgePillar implements ExtPillar {
   readonly name = 'bridge';
   readonly #contributions: readonly BridgeContribution[];
 
-  /** @param contributions - may grow until the first minion is served */
+  /**
+   * Creates the pillar.
+   * @param contributions - list that may grow until the first minion is served
+   */
   constructor(contributions: readonly BridgeContribution[]) {
     this.#contributions = contributions;
   }

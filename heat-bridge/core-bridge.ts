@@ -1,4 +1,4 @@
-/** The interface of a bridge for programs, without the extensions of other rooms. */
+/** Interface of a bridge for programs, without the extensions from other directories. */
 
 import type { MasterExtension } from '#master';
 import type { CommandDefinition, TypedCommand } from './commands/command-definition.ts';
@@ -18,7 +18,10 @@ export interface CommandTypes {
   readonly [name: string]: { readonly params: object };
 }
 
-/** The types of commands that a program defines by {@link defineCommand}. Of none: any command. */
+/**
+ * Types of the commands that a program defines with {@link defineCommand}. Without any, all
+ * commands are permitted.
+ */
 export type CommandsOf<D extends readonly CommandDefinition[]> = D extends readonly []
   ? { readonly [name: string]: { readonly params: Parameters } }
   : {
@@ -32,7 +35,10 @@ export interface PlanTypes {
   readonly [name: string]: { readonly params: object; readonly groups: string };
 }
 
-/** The types of plans that a program defines by {@link definePlan}. Of none: any plan. */
+/**
+ * Types of the plans that a program defines with {@link definePlan}. Without any, all plans are
+ * permitted.
+ */
 export type PlansOf<L extends readonly PlanDefinition[]> = L extends readonly []
   ? { readonly [name: string]: { readonly params: Parameters; readonly groups: string } }
   : {
@@ -47,73 +53,96 @@ export interface BridgeOptions<
   L extends readonly PlanDefinition[],
   E extends ExtensionChoice = ExtensionChoice,
 > {
-  /** Beside those of `saltbridge: bridge: catalog:`. Default: none. */
+  /** Commands in addition to those of `saltbridge: bridge: catalog:`. Default: none. */
   readonly commands?: D;
-  /** Beside those of the catalog. Default: none. */
+  /** Plans in addition to those of the catalog. Default: none. */
   readonly plans?: L;
-  /** The service that calls where a request names no caller. Default `bridge`. */
+  /** Service that is the caller if a request names none. Default: `bridge`. */
   readonly service?: string;
   /**
-   * Extensions of the bridge by name: `false` leaves one out together with its options, and `true`
-   * adds one that the configuration does not ask for. Default: as configured.
+   * Extensions of the bridge by name: `false` disables one together with its options, and `true`
+   * enables one that is not configured. Default: as configured.
    */
   readonly extensions?: E;
 }
 
-/** The bridge of one master: give it to `createMaster` as one of its `extensions`. */
+/** Bridge of one master. Pass it to `createMaster` in `extensions`. */
 export interface CoreBridge<
   C extends CommandTypes = CommandsOf<[]>,
   P extends PlanTypes = PlansOf<[]>,
 > extends MasterExtension {
-  /** The catalog, as callers see it. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
+  /**
+   * Catalog of commands, as callers see it.
+   * @throws BridgeError ERR_BRIDGE_NOT_OPEN
+   */
   readonly commands: {
     list(): readonly CommandInfo[];
-    /** @throws BridgeError ERR_COMMAND_UNKNOWN */
+    /**
+     * Returns one command.
+     * @throws BridgeError ERR_COMMAND_UNKNOWN
+     */
     show(name: string): CommandInfo;
   };
   /**
-   * Calls a named command. It was permitted, and its key is durable, when this resolves.
+   * Runs a command. When this resolves, the run is permitted and its idempotency key is durable.
+   * If it rejects, nothing was published.
    * @throws BridgeError ERR_COMMAND_UNKNOWN, ERR_COMMAND_PARAMETERS, ERR_COMMAND_TARGET,
    * ERR_COMMAND_DENIED, ERR_COMMAND_BUSY, ERR_COMMAND_KEY, ERR_BRIDGE_NOT_OPEN;
-   * AuthenticationError ERR_EAUTH_TOKEN; MasterError ERR_BAD_TGT. Nothing was published then.
+   * AuthenticationError ERR_EAUTH_TOKEN; MasterError ERR_BAD_TGT
    */
   run<N extends keyof C & string>(
     name: N,
     request: CommandRequest<C[N]['params']>,
   ): Promise<CommandHandle>;
   /**
-   * A run that goes on, or was over not long ago.
-   * @throws BridgeError ERR_RUN_UNKNOWN, also where it is somebody else's
+   * Returns a run that is active or ended recently.
+   * @throws BridgeError ERR_RUN_UNKNOWN, also if another caller started it
    */
   find(id: string, caller: CommandCaller): Promise<CommandHandle>;
-  /** The plans of the catalog, as callers see them. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
+  /**
+   * Plans of the catalog, as callers see them.
+   * @throws BridgeError ERR_BRIDGE_NOT_OPEN
+   */
   readonly plans: {
     list(): readonly PlanInfo[];
-    /** @throws BridgeError ERR_PLAN_UNKNOWN */
+    /**
+     * Returns one plan.
+     * @throws BridgeError ERR_PLAN_UNKNOWN
+     */
     show(name: string): PlanInfo;
     /**
-     * A run that goes on, or was over not long ago.
-     * @throws BridgeError ERR_RUN_UNKNOWN, also where it is somebody else's
+     * Returns a run that is active or ended recently.
+     * @throws BridgeError ERR_RUN_UNKNOWN, also if another caller started it
      */
     find(id: string, caller: CommandCaller): Promise<PlanHandle>;
   };
   /**
-   * Runs several commands as one. When this resolves, all of them that do not depend on a result
-   * were permitted, and its key is durable.
+   * Runs several commands as one plan. When this resolves, all commands that do not depend on
+   * results are permitted, and the idempotency key is durable. If it rejects, nothing was
+   * published.
    * @throws BridgeError ERR_PLAN_UNKNOWN, ERR_PLAN_GROUPS, ERR_COMMAND_PARAMETERS,
-   * ERR_COMMAND_DENIED, ERR_COMMAND_KEY, ERR_BRIDGE_NOT_OPEN; AuthenticationError
-   * ERR_EAUTH_TOKEN; MasterError ERR_BAD_TGT. Nothing was published then.
+   * ERR_COMMAND_DENIED, ERR_COMMAND_KEY, ERR_BRIDGE_NOT_OPEN; AuthenticationError ERR_EAUTH_TOKEN;
+   * MasterError ERR_BAD_TGT
    */
   plan<N extends keyof P & string>(
     name: N,
     request: PlanRequest<P[N]['params'], P[N]['groups']>,
   ): Promise<PlanHandle>;
-  /** Its routes, for an HTTP server such as `createSaltApi` makes. */
+  /** HTTP routes, for a server such as `createSaltApi` creates. */
   readonly http: BridgePlugin;
-  /** Machines on their way to being minions. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
+  /**
+   * API of enrolments.
+   * @throws BridgeError ERR_BRIDGE_NOT_OPEN
+   */
   readonly enroll: EnrollApi;
-  /** Where signals go. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
+  /**
+   * API of handles, the destinations of signals.
+   * @throws BridgeError ERR_BRIDGE_NOT_OPEN
+   */
   readonly handles: HandlesApi;
-  /** Signals on their way. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
+  /**
+   * API of pending and dead signals.
+   * @throws BridgeError ERR_BRIDGE_NOT_OPEN
+   */
   readonly outbox: OutboxApi;
 }

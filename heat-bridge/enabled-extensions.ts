@@ -1,4 +1,4 @@
-/** Decides which extensions of a bridge are enabled, and loads their modules. */
+/** Determines the enabled extensions of a bridge, and loads their modules. */
 
 import type { MasterConfig } from '#config';
 import type { BridgeExtension, BridgeExtensionModule } from './bridge-extension.ts';
@@ -8,16 +8,16 @@ import { type BridgeSections, parseSections, type SectionProblem } from './optio
 import { ownExtensions } from './own-extensions.ts';
 import { sectionProblems } from './section-problems.ts';
 
-/** Extensions by name: `false` leaves one out, `true` adds one that is not configured. */
+/** Extensions by name: `false` disables one, `true` enables one that is not configured. */
 export type ExtensionChoice = Readonly<Record<string, boolean | undefined>>;
 
-/** An enabled extension with its code. */
+/** Enabled extension with its code. */
 interface LoadedExtension {
   readonly extension: BridgeExtension;
   readonly module: BridgeExtensionModule;
 }
 
-/** The enabled extensions of a bridge. */
+/** Enabled extensions of a bridge. */
 export interface EnabledExtensions {
   readonly sections: BridgeSections;
   readonly loaded: readonly LoadedExtension[];
@@ -26,8 +26,8 @@ export interface EnabledExtensions {
 }
 
 /**
- * Returns the names of the sections that the configuration may have. Those of an extension that the
- * program leaves out are unknown.
+ * Returns the names of the sections that the configuration may have. Sections of extensions that
+ * the program disables are unknown.
  */
 export function sectionNames(
   extensions: readonly BridgeExtension[],
@@ -50,7 +50,7 @@ export async function loadEnabled(
   return { sections, ...(await loadModules(extensions, choice, sections)) };
 }
 
-/** As {@link loadEnabled}, for sections whose form is wrong. */
+/** Loads extensions like {@link loadEnabled}, but accepts sections with errors. */
 async function loadForCheck(
   extensions: readonly BridgeExtension[],
   choice: ExtensionChoice,
@@ -97,7 +97,10 @@ function enabledOf(
   return [...enabled.values()];
 }
 
-/** Whether the program or the configuration leaves it out. Its catalog entries are ignored then. */
+/**
+ * Whether the program or the configuration disables the extension. Its catalog entries are ignored
+ * then.
+ */
 function isLeftOut(
   { name, sections: own }: BridgeExtension,
   choice: ExtensionChoice,
@@ -107,8 +110,8 @@ function isLeftOut(
 }
 
 /**
- * Returns every mistake under `saltbridge: bridge:`, and in the catalog files that it names.
- * @param others - extensions of other rooms
+ * Returns all errors under `saltbridge: bridge:` and in the catalog files that it names.
+ * @param others - extensions from other directories
  */
 export async function checkSections(
   config: Pick<MasterConfig, 'api' | 'bridge' | 'confFile' | 'restCherrypy'>,
@@ -127,7 +130,7 @@ export async function checkSections(
   return withoutRepetitions(problems);
 }
 
-/** Extensions that share a section report the same mistakes in it. */
+/** Removes duplicates, because extensions that share a section report the same errors. */
 function withoutRepetitions(problems: readonly SectionProblem[]): readonly SectionProblem[] {
   return [...new Map(problems.map((it) => [JSON.stringify(it), it])).values()];
 }

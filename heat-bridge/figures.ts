@@ -2,16 +2,16 @@
 
 import type { MetricFamily } from '#master';
 
-/** A figure with a value for each of a few words, which are values of one label. */
+/** Metric with one label. */
 interface LabelledFigure {
   readonly type: 'counter' | 'gauge';
-  /** Without `saltbridge_`. */
+  /** Name without the prefix `saltbridge_`. */
   readonly name: string;
   readonly help: string;
   readonly label: string;
 }
 
-/** A figure with a value for each of a few words. */
+/** Returns a metric with a sample for each value of its label. */
 export function familyOf(
   { type, name, help, label }: LabelledFigure,
   values: Readonly<Record<string, number>>,
@@ -23,7 +23,7 @@ export function familyOf(
   return { type, name: `saltbridge_${name}`, help, labels: [label], samples };
 }
 
-/** A figure alone. */
+/** Returns a metric without labels. */
 export function figureOf(
   type: 'counter' | 'gauge',
   name: string,

@@ -1,9 +1,9 @@
-/** HTTP answers for errors: status, code, and remedy. */
+/** HTTP responses for errors: status, code and remedy. */
 
 import type { FastifyReply } from 'fastify';
 import { BridgeError, bridgeErrors } from './errors.ts';
 
-/** Errors of the master's. */
+/** HTTP statuses of the master's errors. */
 const statusOfMasterError: ReadonlyMap<string, number> = new Map([
   ['ERR_ARGS', 400],
   ['ERR_BAD_TGT', 400],
@@ -24,14 +24,17 @@ const statusOfMasterError: ReadonlyMap<string, number> = new Map([
 
 const retryAfterSeconds = 5;
 
-/** An error as the bridge's clients have it. */
+/** Error as HTTP clients of the bridge see it. */
 interface HttpProblem {
   readonly status: number;
   readonly code: string;
   readonly message: string;
 }
 
-/** Errors with a code of ours are for the caller; of others only that it failed is told. */
+/**
+ * Returns the HTTP response for an error. The message of an error with a known code is meant for
+ * the caller. Other errors are reported without details.
+ */
 export function httpProblemOf(error: unknown): HttpProblem {
   if (error instanceof BridgeError) {
     return { status: bridgeErrors[error.code].status, code: error.code, message: error.message };
@@ -45,12 +48,16 @@ export function httpProblemOf(error: unknown): HttpProblem {
     return { status, code: 'ERR_ARGS', message: 'the request cannot be read' };
   }
   if (status === 503) {
-    return { status, code: 'ERR_COMMAND_BUSY', message: 'the server is busy; try again' };
+    return { status, code: 'ERR_COMMAND_BUSY', message: 'the server is busy; retry later' };
   }
-  return { status: 500, code: 'ERR_INTERNAL', message: 'the bridge failed; see its log' };
+  return {
+    status: 500,
+    code: 'ERR_INTERNAL',
+    message: 'internal error of the bridge; see its log',
+  };
 }
 
-/** Errors of the HTTP server know theirs. */
+/** Returns the status of an error of the HTTP server. */
 function statusOfServerError(error: unknown): number {
   if (!(error instanceof Error)) return 500;
   if ('statusCode' in error) return Number(error.statusCode);
@@ -61,7 +68,7 @@ const listed: ReadonlySet<string> = new Set(['ERR_COMMAND_DENIED', 'ERR_COMMAND_
 
 const described: ReadonlySet<string> = new Set(['ERR_COMMAND_PARAMETERS', 'ERR_PLAN_GROUPS']);
 
-/** Where a client finds what would not have been refused; '' where nothing says more. */
+/** Returns a hint which request describes the permitted values, or an empty string. */
 function hintOf(code: string, url: string): string {
   const [, collection, name] = /^(.*?\/(?:commands|plans))(?:\/([^/?]+))?/.exec(url) ?? [];
   if (collection === undefined) return '';
@@ -70,13 +77,16 @@ function hintOf(code: string, url: string): string {
   return `; GET ${collection}/${name} describes it`;
 }
 
-/** @param url - of the request; '' where no hint is wanted */
+/**
+ * Sends the response for an error.
+ * @param url - URL of the request, for a hint; empty for none
+ */
 export function sendBridgeError(error: unknown, reply: FastifyReply, url = ''): FastifyReply {
   const { status, code, message: problem } = httpProblemOf(error);
   const message = `${problem}${hintOf(code, url)}`;
   if (code === 'ERR_INTERNAL') reply.log.error({ err: error }, 'bridge request failed');
   if (status === 503) reply.header('retry-after', retryAfterSeconds);
-  // What is left of its body is not read.
+  // The rest of the request body is not read.
   if (code === 'ERR_HTTP_BUSY') reply.header('connection', 'close');
   return reply.code(status).send({ error: { code, message } });
 }

@@ -1,6 +1,6 @@
 /**
- * Named commands and plans, enrolment and signals for orchestration services. The last part is for
- * extensions of the bridge in other rooms.
+ * Named commands and plans, enrolment and signals for orchestration services. Exports after
+ * `states` are for extensions of the bridge in other directories.
  */
 
 export type {

@@ -1,9 +1,9 @@
-/** Fields of stored rows that hold values of the wire in plain objects, as JSON with marks. */
+/** Fields of stored rows with wire values in plain objects, as JSON with type marks. */
 
 import { readMarkedJson, writeMarkedJson } from '#master';
 import type { FieldCodec } from '#store';
 
-/** Reads JSON with marks, as rows without a version are. */
+/** Decodes JSON with type marks, the form of rows without a version. */
 export function fromMarkedJson(bytes: Uint8Array): unknown {
   return readMarkedJson(Buffer.from(bytes).toString('utf8'));
 }

@@ -1,10 +1,13 @@
-/** `saltbridge: bridge:`. Each extension of the bridge has its own section and schema. */
+/**
+ * Options in the section `saltbridge: bridge:`. Each extension of the bridge has its own
+ * subsection and schema.
+ */
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
 import { compileSchema, schemaMistakes, type ValuePath } from '#runtime';
 import { BridgeError } from './errors.ts';
 
-/** The sections as they are written. Each extension checks its own. */
+/** Unparsed sections. Each extension validates its own. */
 export interface BridgeSections {
   /** Files and directories of the command catalog. */
   readonly catalog?: readonly string[];
@@ -20,7 +23,8 @@ export interface BridgeSections {
 const Catalog = Type.Array(Type.String({ minLength: 1, maxLength: 4096 }));
 
 /**
- * @param names - sections that the enabled extensions have
+ * Parses the names of the sections.
+ * @param names - sections of the enabled extensions
  * @throws BridgeOptionsError
  */
 export function parseSections(
@@ -35,21 +39,24 @@ export function parseSections(
   return parseSection('bridge', schema, value ?? {}) as BridgeSections; // of these names alone
 }
 
-/** A mistake in a section. */
+/** Error in a section. */
 export interface SectionProblem {
-  /** Names of keys from `saltbridge` on, with `:` between them and `[0]` for the first of a list. */
+  /**
+   * Path of keys from `saltbridge` on, separated by `:`, with `[0]` for the first element of a
+   * list.
+   */
   readonly key: string;
   readonly problem: string;
-  /** The file that it is in, where that is not the configuration. */
+  /** File of the error, if it is not the configuration. */
   readonly file?: string;
-  /** In that file; 0: the whole. */
+  /** Line in that file. 0 for the whole file. */
   readonly line?: number;
 }
 
 /**
- * One section, looked at by its schema.
- * @param name - as it stands in the message: `bridge:handles`
- * @throws BridgeOptionsError with every mistake, and of values with numbers alone
+ * Parses a section by its schema.
+ * @param name - name in messages: `bridge:handles`
+ * @throws BridgeOptionsError with every error; messages contain values only if they are numbers
  */
 export function parseSection<S extends TSchema>(
   name: string,
@@ -66,12 +73,12 @@ export function parseSection<S extends TSchema>(
   );
 }
 
-/** What stands behind a key for a path below it. */
+/** Returns the text that follows a key for a path below it. */
 export function keyText(path: ValuePath): string {
   return path.map((step) => (typeof step === 'number' ? `[${step}]` : `:${step}`)).join('');
 }
 
-/** The path that {@link keyText} makes text of. */
+/** Parses the text of {@link keyText}. */
 export function keyPath(text: string): ValuePath {
   return text
     .split(/:|(?=\[\d+\])/)
@@ -83,9 +90,9 @@ export function keyPath(text: string): ValuePath {
 }
 
 /**
- * Reads each item of a list.
- * @param key - of the list
- * @throws BridgeOptionsError with all that cannot be read
+ * Parses each element of a list.
+ * @param key - key of the list
+ * @throws BridgeOptionsError with the errors of all invalid elements
  */
 export function attemptEach<T, R>(
   items: readonly T[],
@@ -97,7 +104,7 @@ export function attemptEach<T, R>(
     try {
       return [read(item)];
     } catch (cause) {
-      const problem = cause instanceof Error ? cause.message : 'it cannot be read';
+      const problem = cause instanceof Error ? cause.message : 'cannot be read';
       problems.push({ key: `${key}[${index}]`, problem });
       return [];
     }
@@ -106,14 +113,14 @@ export function attemptEach<T, R>(
   return done;
 }
 
-/** Options under `saltbridge: bridge:` that cannot be used. */
+/** Error of invalid options under `saltbridge: bridge:`. */
 export class BridgeOptionsError extends BridgeError {
   declare readonly problems: readonly SectionProblem[];
 
   constructor(problems: readonly SectionProblem[], options?: ErrorOptions) {
     const text = problems.map(({ key, problem }) => `${key}: ${problem}`).join('\n');
     super('ERR_BRIDGE_OPTIONS', text, options);
-    // A log would show them twice.
+    // Not enumerable, because a log would repeat them after the message.
     Object.defineProperty(this, 'problems', { value: problems, enumerable: false });
   }
 }

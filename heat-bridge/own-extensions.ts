@@ -1,6 +1,6 @@
 import type { BridgeExtension } from './bridge-extension.ts';
 
-/** The extensions of this room, in the order in which they are opened. */
+/** Extensions of `heat-bridge/`, in the order in which they are opened. */
 export const ownExtensions: readonly BridgeExtension[] = [
   {
     name: 'commands',

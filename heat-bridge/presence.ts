@@ -1,18 +1,18 @@
-/** Which minions are connected, for whoever asks often. */
+/** Cached presence of minions, for frequent lookups. */
 
 import { type MasterApi, MasterError, type PresentMinion } from '#master';
 
-/** Minions that are connected, by id. */
+/** Returns the connected minions by id. */
 export type Presence = () => Promise<ReadonlyMap<string, PresentMinion>>;
 
-/** Milliseconds that a look at all minions is good for: many may ask at once. */
+/** Time for which the presence is cached, in milliseconds. */
 const presenceMs = 1_000;
 
 interface PresenceHost {
   readonly master: () => Pick<MasterApi, 'presence'>;
 }
 
-/** A look at all minions, which is shared for a second. */
+/** Creates a lookup of the connected minions, which is cached for a second. */
 export function createPresence({ master }: PresenceHost): Presence {
   let known: ReturnType<Presence> | undefined;
   let at = -Infinity;
@@ -29,7 +29,7 @@ async function readPresence(master: PresenceHost['master']): ReturnType<Presence
     const list = await master().presence();
     return new Map(list.map((it) => [it.id, it]));
   } catch (error) {
-    // Minions may ask for their pillar before the start is over.
+    // Minions may request pillar data before the master has started.
     if (error instanceof MasterError && error.code === 'ERR_MASTER_STOPPED') return new Map();
     throw error;
   }

@@ -1,21 +1,22 @@
-/** All that is wrong with a value: what is refused is left out, and the rest is read again. */
+/** Finds all errors in a value: removes each rejected part, and reads the rest again. */
 
 import type { ValuePath } from '#runtime';
 import type { DefinitionMistake } from './errors.ts';
 
-/** What was read, or what is wrong with it. */
+/** Value that was read, or its errors. */
 export interface LenientlyRead<T> {
-  /** Where nothing is wrong. */
+  /** Result. Absent if there are errors. */
   readonly read?: T;
   readonly mistakes: readonly DefinitionMistake[];
 }
 
-/** Each round leaves something out; nobody reads more mistakes of one value. */
+/** Maximum number of rounds. Each removes at least one part. */
 const maxRounds = 50;
 
 /**
- * @param read - throws for what it refuses
- * @param mistakesOf - what such an error tells, the first mistake or all of them
+ * Reads a value, and collects all errors.
+ * @param read - throws for a part that it rejects
+ * @param mistakesOf - returns the errors that a thrown error contains, one or all
  */
 export function readLeniently<T>(
   value: unknown,
@@ -42,18 +43,18 @@ export function readLeniently<T>(
   return { mistakes };
 }
 
-/** Whether something may be wrong only because something was left out. */
+/** Whether an error may be a consequence of a removed part. */
 function mayFollow({ path, problem }: DefinitionMistake, leftOut: ValuePath): boolean {
   const isAbove = path.length <= leftOut.length;
   if (isAbove && path.every((step, at) => step === leftOut[at])) return true;
   const name = String(leftOut.at(-1));
   const words = problem.split(/[^\w-]+/);
-  // Problems speak of a `parameter` where the field is `parameters`.
+  // Messages use the singular: `parameter` for the field `parameters`.
   const isField = leftOut.length === 1 && words.includes(name.replace(/s$/, ''));
   return isField || words.includes(name);
 }
 
-/** Options of programs, as files call them. */
+/** Options of programs, and their names in files. */
 const writtenNames: ReadonlyMap<string | number, string> = new Map([
   ['timeoutSeconds', 'timeout'],
   ['perTarget', 'per_target'],
@@ -62,7 +63,7 @@ const writtenNames: ReadonlyMap<string | number, string> = new Map([
   ['onFailure', 'on_failure'],
 ]);
 
-/** A mistake with the names that files have. */
+/** Returns an error with the names that files use. */
 function asWritten(value: unknown, { path, problem, meant }: DefinitionMistake): DefinitionMistake {
   let within = value;
   const written = path.map((step) => {
@@ -79,13 +80,13 @@ function asWritten(value: unknown, { path, problem, meant }: DefinitionMistake):
   };
 }
 
-/** As much of a path as there is. */
+/** Returns the part of a path that exists. */
 function presentPart(value: unknown, path: ValuePath): ValuePath {
   const missing = path.findIndex((step, at) => !hasMember(valueAt(value, path.slice(0, at)), step));
   return missing === -1 ? path : path.slice(0, missing);
 }
 
-/** What a path leads to. */
+/** Returns the value at a path. */
 export function valueAt(value: unknown, path: ValuePath): unknown {
   return path.reduce(memberOf, value);
 }
@@ -101,7 +102,9 @@ function memberOf(value: unknown, step: string | number): unknown {
     : undefined;
 }
 
-/** Without what a mistake is about, or with the name that was probably meant. */
+/**
+ * Returns a value without the part that is in error, or with the name that was probably intended.
+ */
 function correct(value: unknown, { path, meant }: DefinitionMistake): unknown {
   const [step, ...rest] = path;
   if (step === undefined || !hasMember(value, step)) return value;

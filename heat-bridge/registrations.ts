@@ -1,19 +1,19 @@
 /**
- * Registrations that services make: handles of signals, stacks and data spaces. Each has a name that
- * is unique to its owner. This module has their interface, their methods at the local socket, and how
- * one is found.
+ * Registrations of services: handles of signals, stacks and data spaces. Each has a name that is
+ * unique for its owner. This module has their API, their methods on the local socket, and their
+ * lookup.
  */
 
 import Type, { type TSchema } from 'typebox';
 import { type AuditDetails, extensionMethod, type RpcTable } from '#master';
 import { BridgeError, type BridgeErrorCode } from './errors.ts';
 
-/** Owner of a registration. Default: any owner; if several have the name, it is ambiguous. */
+/** Owner of a registration. Default: any owner, if only one has the name. */
 export interface RegistrationOwner {
   readonly owner?: string;
 }
 
-/** Registrations of one kind, for programs. */
+/** API of one kind of registrations, for programs. */
 export interface RegistrationsApi<
   Registration,
   Info,
@@ -21,8 +21,8 @@ export interface RegistrationsApi<
   Of extends RegistrationOwner = RegistrationOwner,
 > {
   /**
-   * Registers; durable when it resolves.
-   * @param options - `replaces`: whether a registration of this name and owner may exist
+   * Creates a registration. Resolves when it is durable.
+   * @param options - `replaces`: whether a registration with this name and owner may exist
    * @throws BridgeError `ERR_…_FORM`, `ERR_…_EXISTS`, `ERR_…_LIMIT` of the kind
    */
   add(
@@ -30,30 +30,36 @@ export interface RegistrationsApi<
     options?: RegistrationOwner & { readonly replaces?: boolean },
   ): Promise<Info>;
   list(selection?: RegistrationOwner): Promise<readonly Info[]>;
-  /** @throws BridgeError `ERR_…_UNKNOWN` of the kind */
+  /**
+   * Returns one registration.
+   * @throws BridgeError `ERR_…_UNKNOWN` of the kind
+   */
   show(name: string, of?: Of): Promise<Details>;
-  /** Forgets a registration and its secrets. @throws BridgeError `ERR_…_UNKNOWN` of the kind */
+  /**
+   * Removes a registration and its secrets.
+   * @throws BridgeError `ERR_…_UNKNOWN` of the kind
+   */
   remove(name: string, of?: Of): Promise<Info>;
 }
 
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 256 });
 
-/** Fields of parameters that name an owner. */
+/** Parameter that names an owner. */
 export const ownerField = { owner: Type.Optional(Text) };
 
 interface RegistrationRecords<Info> {
   /** Subject of the audit records, for example `stack`. */
   readonly subject: string;
-  /** Field that names a registration. */
+  /** Field with the name of a registration. */
   readonly key: 'alias' | 'name';
-  /** Audit details of a registration, without its name. */
+  /** Returns the audit details of a registration, without its name. */
   readonly detailsOf: (info: Info) => AuditDetails;
-  /** Fields besides the owner that tell registrations of one name apart. */
+  /** Parameters besides the owner that select one of several registrations with the same name. */
   readonly selectors?: Readonly<Record<string, TSchema>>;
 }
 
-/** Returns the methods `add`, `list`, `show` and `remove` at the local socket. */
+/** Returns the methods `add`, `list`, `show` and `remove` for the local socket. */
 export function registrationMethods<Registration extends object, Info, Details>(
   api: RegistrationsApi<Registration, Info, Details>,
   { subject, key, detailsOf, selectors }: RegistrationRecords<Info>,
@@ -62,7 +68,7 @@ export function registrationMethods<Registration extends object, Info, Details>(
   const Which = Type.Unsafe<RegistrationOwner>(
     Type.Object({ [key]: Text, ...ownerField, ...selectors }, strict),
   );
-  // `add` reads it more closely.
+  // `add` validates the other fields.
   const registration = Type.Unsafe<Registration>(Type.Object({ [key]: Text }));
   const ownerIn = (given: object): RegistrationOwner => {
     const { [key]: _, ...of } = Object(given);
@@ -106,14 +112,14 @@ export function registrationMethods<Registration extends object, Info, Details>(
   };
 }
 
-/** A registration that is kept. */
+/** Stored registration. */
 interface Registered {
   readonly name: string;
   readonly owner?: string | undefined;
 }
 
 /**
- * Returns the registration of a name.
+ * Returns the registration with a name.
  * @param owner - default: the only owner that has the name
  * @throws BridgeError with this code
  */
@@ -127,11 +133,11 @@ export function findRegistration<R extends Registered>(
   const others = owner === undefined ? all.filter((it) => it.name === name) : [];
   const [only, another] = others;
   if (only !== undefined && another === undefined) return only;
-  const several = another === undefined ? '' : '; several owners have one: name the owner';
-  throw new BridgeError(code, `no ${kind} ${JSON.stringify(name.slice(0, 64))}${several}`);
+  const several = another === undefined ? '' : '; several owners have one, name the owner';
+  throw new BridgeError(code, `unknown ${kind} ${JSON.stringify(name.slice(0, 64))}${several}`);
 }
 
-/** Returns the registration that exactly this owner has, or `undefined`. */
+/** Returns the registration with this name and exactly this owner, or `undefined`. */
 export function registrationOf<R extends Registered>(
   all: readonly R[],
   { name, owner }: Registered,
@@ -142,7 +148,10 @@ export function registrationOf<R extends Registered>(
 const maxRegistrations = 10_000;
 const maxOfOwner = 1_000;
 
-/** Refuses a new registration beyond 1,000 of an owner and 10,000 in all. @throws BridgeError */
+/**
+ * Checks that a new registration stays within 1,000 per owner and 10,000 in total.
+ * @throws BridgeError
+ */
 export function requireRegistrationRoom(
   all: readonly Registered[],
   owner: string | undefined,
@@ -150,6 +159,6 @@ export function requireRegistrationRoom(
 ): void {
   const own = all.filter((it) => it.owner === owner).length;
   if (all.length < maxRegistrations && own < maxOfOwner) return;
-  const text = `at most ${maxOfOwner} ${kind}s of an owner and ${maxRegistrations} in all`;
+  const text = `too many ${kind}s: at most ${maxOfOwner} per owner and ${maxRegistrations} in total`;
   throw new BridgeError(code, text);
 }

@@ -1,7 +1,10 @@
 import { BridgeOptionsError, keyPath, keyText, type SectionProblem } from './options.ts';
 import { readLeniently } from './read-leniently.ts';
 
-/** Returns every mistake in a section. @param name - for instance `bridge:handles` */
+/**
+ * Returns every error in a section.
+ * @param name - name of the section, for example `bridge:handles`
+ */
 export function sectionProblems(
   name: string,
   section: unknown,
@@ -10,7 +13,7 @@ export function sectionProblems(
   const above = `saltbridge:${name}`;
   const { mistakes } = readLeniently(section, parse, (error) => {
     if (!(error instanceof BridgeOptionsError)) throw error;
-    // Mistakes in other sections are reported by the checks of those.
+    // Errors in other sections are reported by the checks of those.
     return error.problems
       .filter(({ key }) => key.startsWith(above))
       .map(({ key, problem }) => ({ path: keyPath(key.slice(above.length)), problem }));

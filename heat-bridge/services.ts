@@ -9,15 +9,15 @@ import type { EnrolmentModule } from './enroll/open-enrolment.ts';
 import type { PlanApi } from './plans/plan-api.ts';
 import type { SignalsModule } from './signals/open-signals.ts';
 
-/** What other extensions of the bridge use of commands and plans. */
+/** Service of commands and plans for other extensions of the bridge. */
 export interface CommandsService {
   readonly api: CommandApi;
   readonly plans: PlanApi;
   readonly catalog: Catalog;
   readonly runner: CommandRunner;
-  /** Returns the entries of the catalog files that another extension reads. */
+  /** Returns the catalog entries of another extension. */
   readonly entriesOf: EntriesOf;
-  /** Creates a runner of commands that are not in the catalog. */
+  /** Creates a runner for commands that are not in the catalog. */
   createRunner(catalog: Catalog): CommandRunner;
 }
 

@@ -1,18 +1,19 @@
-/** Decisions about names, of which two members of a cluster must not make one each. */
+/** Serializes decisions about names across the members of a cluster. */
 
 import { createHash } from 'node:crypto';
 import type { SharedArea, StateOperation } from '#master';
 import { KeyedMutex } from '#runtime';
 import { StoreError } from '#store';
 
-/** Rows that stand for all names, so that they need not be forgotten. */
+/** Number of rows. Names share them by hash, so that rows never need to be removed. */
 const rowCount = 64;
-/** Each of them fails because another member has decided something. */
+/** Maximum number of attempts, each of which fails if another member decides first. */
 const maxTries = 100;
 
 /**
- * A member decides by what it knows, and writes what it decided together with a row for the name. Where
- * another member has written that row meanwhile, nothing is written, and it decides again.
+ * Makes decisions about names unique in a cluster. A member decides with its current data, and
+ * writes the result together with a row for the name. If another member has written that row
+ * meanwhile, nothing is written, and the decision is repeated.
  */
 export class SharedNames {
   readonly #state: SharedArea;
@@ -36,8 +37,9 @@ export class SharedNames {
   }
 
   /**
-   * @param work - decides, and writes what it decided with the steps given; called again where another
-   * member was first, so nothing else may come of it before
+   * Runs a decision exclusively.
+   * @param work - decides, and writes the result in one transaction with the given operations;
+   * called again if another member was first, so it must have no other effects before the write
    */
   async decide<T>(
     names: readonly string[],

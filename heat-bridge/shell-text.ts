@@ -1,6 +1,6 @@
-/** Text for shells. */
+/** Quoting of text for shells. */
 
-/** One word of a shell, whatever is in it. */
+/** Quotes text as one word of a POSIX shell. */
 export function quoteForShell(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -1,4 +1,4 @@
-/** Traces of runs and of the signals that they cause, by the API of OpenTelemetry. */
+/** OpenTelemetry traces of runs and of the signals that they cause. */
 
 import type { Context, Span, Tracer } from '@opentelemetry/api';
 import { createBoundedMap, loadOptionalPackage } from '#runtime';
@@ -7,17 +7,18 @@ import type { OutboxRecord } from './signals/outbox-records.ts';
 
 type Api = typeof import('@opentelemetry/api');
 
-/** Where all copies of the API keep what the program has registered. */
+/** Symbol under which all copies of the API share the program's registered providers. */
 const registry = Symbol.for('opentelemetry.js.api.1');
 
-/** Jobs and signals whose trace is known. */
+/** Maximum number of jobs, and of signals, whose trace context is remembered. */
 const maxKnown = 10_000;
-/** Minions of one run that have a span of their own. */
+/** Maximum number of minions of one run with their own span. */
 const maxReturns = 1_000;
 
 /**
- * Spans `saltbridge.run`, in it `saltbridge.publish`, `saltbridge.return` and `saltbridge.signal`.
- * Attributes are names, ids and states: no parameters, results, pillar or tokens.
+ * Creates spans `saltbridge.run`, with the children `saltbridge.publish`, `saltbridge.return` and
+ * `saltbridge.signal`. Attributes are names, ids and states only: no parameters, results, pillar
+ * data or tokens.
  */
 export class Traces {
   readonly #api: Api;
@@ -33,7 +34,7 @@ export class Traces {
   }
 
   /**
-   * `undefined` where the program has registered no provider.
+   * Opens tracing. Returns `undefined` if the program has registered no provider.
    * @throws SaltbridgeError ERR_PACKAGE_MISSING
    */
   static async open(): Promise<Traces | undefined> {
@@ -44,7 +45,7 @@ export class Traces {
     return new Traces(await loadOptionalPackage('@opentelemetry/api', need, load));
   }
 
-  /** Begins the span of a run, in the one that is active where it was asked for. */
+  /** Starts the span of a run, in the caller's active span. */
   follow(run: Pick<CommandRun, 'command' | 'id' | 'minions' | 'updates'>): void {
     const { context, trace } = this.#api;
     const { id, command, minions } = run;
@@ -71,7 +72,7 @@ export class Traces {
         case 'published': {
           const attributes = { 'saltbridge.jid': update.jid };
           this.#jobs.set(update.jid, { context: inside, minions: new Set(run.minions) });
-          // A minion that is tried again is published to again.
+          // A minion that is retried gets another publication.
           publishing ??= this.#tracer.startSpan('saltbridge.publish', {}, inside);
           publishing.setAttributes(attributes).end();
           publishing = undefined;
@@ -98,13 +99,19 @@ export class Traces {
     }
   }
 
-  /** @param jid - the job that it was fired in, by the minion's own word */
+  /**
+   * Links an accepted signal to the run that caused it.
+   * @param jid - job that fired the signal, as claimed by the minion
+   */
   signalAccepted(minion: string, signal: string, jid: string | undefined): void {
     const job = jid === undefined ? undefined : this.#jobs.get(jid);
     if (job?.minions.has(minion)) this.#signals.set(signal, job.context);
   }
 
-  /** @param reason - why it was given up; `undefined`: it was delivered */
+  /**
+   * Records the span of a signal.
+   * @param reason - reason why it became dead, or `undefined` if it was delivered
+   */
   signalOver(record: OutboxRecord, reason: string | undefined): void {
     const { id, alias, minion, acceptedAt } = record;
     const attributes = {

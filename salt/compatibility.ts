@@ -1,6 +1,6 @@
 /**
- * The compatibility table: what of Salt's runners, wheel functions, functions of templates and
- * filters is served, other than in Salt, or refused. docs/compatibility.md is generated from it, and
+ * The compatibility table: which of Salt's runners, wheel functions, template functions and filters
+ * are served, differ from Salt, or are refused. docs/compatibility.md is generated from it, and
  * refusals print the same texts.
  */
 
@@ -18,63 +18,69 @@ import { randomFunctions } from './render/random-functions.ts';
 import { saltFunctions } from './render/template-functions.ts';
 import { insteadOfFunction, unservedFunctions } from './render/unserved-functions.ts';
 
-/** Kinds of rows, in the order of the document. */
+/** Kinds of rows, in document order. */
 const compatibilityKinds = ['runner', 'wheel', 'function', 'filter'] as const;
 
 type CompatibilityKind = (typeof compatibilityKinds)[number];
 
-/** One element of Salt, and how this master serves it. */
+/** One element of Salt and its status in this master. */
 export interface CompatibilityRow {
   readonly kind: CompatibilityKind;
   readonly name: string;
   readonly status: 'served' | 'different' | 'refused';
-  /** How it differs, or why it is refused and what to use; empty where it is served. */
+  /**
+   * Difference from Salt, or the reason of the refusal with an alternative. Empty if the element is
+   * served unchanged.
+   */
   readonly text: string;
 }
 
-/** The runners and wheel functions of a running master. */
+/** Names of the runners and wheel functions of a running master. */
 export interface ServedFunctions {
   readonly runners: ReadonlySet<string>;
   readonly wheel: ReadonlySet<string>;
 }
 
 const pythonModules =
-  '`[]` where the file roots have no such modules, else refused with their names';
+  '`[]` if the file roots contain no such modules; otherwise refused, with their names';
 const aboutMinion =
-  'in pillar it is about the minion that the pillar is for; in Salt about the master, unless minion_id is given';
-const closedRunners =
-  'in pillar only for runners that read; a runner that fails ends the rendering';
+  'in pillar it describes the minion that the pillar is compiled for; in Salt it describes the master unless minion_id is given';
+const closedRunners = 'in pillar only for read-only runners; a failing runner fails the rendering';
 
-/** Differences by kind and name, or by module with a dot and a star. */
+/** Texts of the differences, by kind and by name or `module.*`. */
 const differences: Readonly<Record<CompatibilityKind, Readonly<Record<string, string>>>> = {
   runner: {
-    'jobs.master': 'the runners of this process',
-    'manage.versions': 'compares minions with the release of saltbridge',
-    'salt.cmd': 'functions that templates have, no others; the only grain is id',
+    'jobs.master': 'only the runners of this process',
+    'manage.versions': 'compares the versions of minions with the version of saltbridge',
+    'salt.cmd': 'only the functions that templates have; the only grain is id',
     'saltutil.*': pythonModules,
     'state.event':
-      'count is needed; the lines are returned at the end, after an hour at the latest; for the local interface alone',
-    'state.soft_kill': 'fails where no orchestration runs under the jid',
+      'count is required; the lines are returned at the end, after an hour at most; only for the local interface',
+    'state.soft_kill': 'fails if no orchestration runs with this jid',
   },
   wheel: {
-    'file_roots.find': 'no file outside of the root after every link',
-    'file_roots.read': 'no file outside of the root after every link; text is UTF-8, up to 16 MiB',
-    'file_roots.write': 'no place outside of the root after every link; text up to 16 MiB',
+    'file_roots.find': 'files outside the root are refused, after links are resolved',
+    'file_roots.read':
+      'files outside the root are refused, after links are resolved; text is UTF-8, up to 16 MiB',
+    'file_roots.write':
+      'paths outside the root are refused, after links are resolved; text up to 16 MiB',
   },
   function: {
-    'cp.get_file_str': 'files below salt:// only',
+    'cp.get_file_str': 'only files below salt://',
     'match.*': aboutMinion,
-    'mine.get': 'what the mine holds; in Salt always empty on a master',
-    'pillar.file_exists': 'in pillar only; no path leaves a root',
-    'saltutil.cmd': 'in orchestrations only; without batch and ssh',
+    'mine.get': 'returns the contents of the mine; in Salt it is always empty on a master',
+    'pillar.file_exists': 'only in pillar; paths outside the roots are refused',
+    'saltutil.cmd': 'only in orchestrations; without batch and ssh',
     'saltutil.runner': closedRunners,
-    'saltutil.wheel': 'in orchestrations only',
-    'slsutil.renderer': 'files below salt:// only; the renderers jinja, yaml and json',
+    'saltutil.wheel': 'only in orchestrations',
+    'slsutil.renderer': 'only files below salt://; only the renderers jinja, yaml and json',
   },
   filter: {},
 };
 
-/** Names of the functions that templates of pillar or orchestrations may call, sorted. */
+/**
+ * Returns the sorted names of the functions that templates of pillar or orchestrations may call.
+ */
 export function templateFunctionNames(): readonly string[] {
   const grains = new TracedGrains({}, new GrainReads());
   const setting = { pillar: new Map(), raisesOnMissing: false, opts: {} };
@@ -98,7 +104,7 @@ export function templateFunctionNames(): readonly string[] {
   return [...new Set([...names, ...others])].sort();
 }
 
-/** All rows, by kind and name. */
+/** Returns all rows, by kind and name. */
 export function compatibilityRows(served: ServedFunctions): readonly CompatibilityRow[] {
   const functions = templateFunctionNames();
   const unserved = unservedFunctions.filter((name) => !functions.includes(name));
@@ -132,7 +138,9 @@ function rowsOf(
   });
 }
 
-/** The table of one kind as Markdown: a row for each module, or for each filter that is refused. */
+/**
+ * Returns the Markdown table of one kind, with a row for each module or for each refused filter.
+ */
 function compatibilityTable(rows: readonly CompatibilityRow[], kind: CompatibilityKind): string {
   const own = rows.filter((row) => row.kind === kind);
   const lines = kind === 'filter' ? filterLines(own) : moduleLines(own);
@@ -180,7 +188,10 @@ function byText(
   return Array.from(groups, ([text, names]) => [text, names.join(', ')]);
 }
 
-/** The page with its tables replaced, each between two comments that name its kind. */
+/**
+ * Returns the page with its tables replaced. Each table stands between two comments that name its
+ * kind.
+ */
 export function withCompatibilityTables(page: string, rows: readonly CompatibilityRow[]): string {
   return compatibilityKinds.reduce((text, kind) => {
     const [begin, end] = [`<!-- table: ${kind} -->`, `<!-- end of table: ${kind} -->`];

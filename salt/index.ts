@@ -1,7 +1,4 @@
-/**
- * Salt's services as extensions of a master. Each loads its code when it is opened, so that a master
- * without it loads none of it.
- */
+/** Salt's services as extensions of a master. The code of a service is loaded when it is opened. */
 
 import type { ExtPillar, MasterExtension, PillarProvider, TopsProvider } from '#master';
 import type { FileServerOptions } from './file-trees/open-file-roots.ts';
@@ -28,21 +25,21 @@ export const saltServiceNames = [
 
 export type SaltServiceName = (typeof saltServiceNames)[number];
 
-/** Parts of Salt's services that a program replaces. */
+/** Parts of Salt's services that a program can replace. */
 export interface SaltServiceOptions {
   /** Services to leave out. Default: none. */
   readonly without?: readonly SaltServiceName[] | undefined;
-  /** Where files come from. Default: `file_roots`. */
+  /** Sources of files. Default: `file_roots`. */
   readonly fileserver?: FileServerOptions | undefined;
-  /** Each minion's pillar. Default: that of the files below `pillar_roots`. */
+  /** Pillar of each minion. Default: the pillar of the files below `pillar_roots`. */
   readonly pillar?: PillarProvider | undefined;
-  /** Sources over that pillar, in this order. Default: none. */
+  /** Additional pillar sources, merged over that pillar in this order. Default: none. */
   readonly extPillar?: readonly ExtPillar[] | undefined;
-  /** State files of each minion's highstate beside its top file. Default: none. */
+  /** Additional states of each minion's highstate, beside those of the top file. Default: none. */
   readonly tops?: TopsProvider | undefined;
 }
 
-/** Returns Salt's services, for the `extensions` of a master. */
+/** Returns Salt's services for the `extensions` of a master. */
 export function saltServices(options: SaltServiceOptions = {}): MasterExtension[] {
   const { without = [], fileserver, pillar, extPillar, tops } = options;
   const services: Record<SaltServiceName, Omit<MasterExtension, 'name'>> = {
@@ -89,7 +86,7 @@ export function saltServices(options: SaltServiceOptions = {}): MasterExtension[
     .map((name) => ({ name, ...services[name] }));
 }
 
-/** Loads the code of all services ahead of the start of a master. */
+/** Loads the code of all services before a master starts. */
 export async function preloadSaltServices(): Promise<void> {
   await Promise.all([
     import('./files/extension.ts'),
@@ -105,13 +102,13 @@ export async function preloadSaltServices(): Promise<void> {
   ]);
 }
 
-/** Names of the functions that templates of pillar or orchestrations may call. */
+/** Returns the names of the functions that templates of pillar or orchestrations may call. */
 export async function loadTemplateFunctionNames(): Promise<readonly string[]> {
   const { templateFunctionNames } = await import('./compatibility.ts');
   return templateFunctionNames();
 }
 
-/** Loads what reads reactor files without an event. */
+/** Loads the module that reads reactor files without an event. */
 export function loadReactorReader(): Promise<typeof import('./reactor/reactor-reader.ts')> {
   return import('./reactor/reactor-reader.ts');
 }

@@ -1,23 +1,23 @@
 import type { CallContext, JobReturn, MasterApi, RunRequest } from '#master';
 
-/** What of a call matters to the minions that are asked. */
+/** Parts of a call's context that apply to the jobs it runs. */
 export type AskContext = Pick<CallContext, 'closing' | 'timeoutSeconds'>;
 
-/** What runners need to ask minions. */
+/** Dependencies of runners that call minions. */
 export interface MinionCalls {
   readonly jobs: Pick<MasterApi['jobs'], 'run'>;
 }
 
-/** How a job ended. */
+/** Result of a job on minions. */
 export interface MinionAnswers {
   readonly returns: readonly JobReturn[];
   /** Minions that returned, sorted. */
   readonly answered: readonly string[];
-  /** Those that did not, sorted. */
+  /** Minions that did not return, sorted. */
   readonly silent: readonly string[];
 }
 
-/** Runs a job to its end. */
+/** Runs a job and waits for its end. */
 export async function askMinions(
   { jobs }: MinionCalls,
   request: RunRequest,

@@ -1,7 +1,7 @@
-/** What takes the place of functions of Salt's master that this one does not serve. */
+/** Alternatives to functions of Salt's master that this master does not serve. */
 
-// Functions of Salt's master (3007.8, without modules of sites), to tell one that is not served from
-// one that does not exist.
+// Functions of Salt's master (3007.8, without site modules). They distinguish a function that is
+// not served from one that does not exist.
 
 const runnerNames = `
   asam.add_platform asam.list_platform_sets asam.list_platforms asam.remove_platform
@@ -76,20 +76,20 @@ export const saltRunners: ReadonlySet<string> = new Set(runnerNames.trim().split
 /** Salt's wheel functions. */
 export const saltWheels: ReadonlySet<string> = new Set(wheelNames.trim().split(/\s+/));
 
-/** What to use, by function or by module. */
+/** Alternatives by function or by module. */
 const insteadOfRunners: Readonly<Record<string, string>> = {
-  asam: 'call its API from the service that orchestrates',
+  asam: 'call its API from your orchestrating service',
   bgp: "run the function on proxy minions: salt '*' bgp.neighbors",
-  'cache.clear_git_lock': 'a fetch that ends leaves no lock',
+  'cache.clear_git_lock': 'not needed: an interrupted fetch leaves no lock',
   'cache.cloud': 'orchestrate machines by Heat: see docs/bridge.md',
   cloud: 'orchestrate machines by Heat: see docs/bridge.md',
   ddns: 'run the function on a minion: salt ID ddns.add_host',
-  digicert: 'call its API from the service that orchestrates',
+  digicert: 'call its API from your orchestrating service',
   drac: 'run the function on a minion: salt ID dracr.server_power',
-  error: 'it only fails; call test.arg to try a client',
+  error: 'it only fails; use test.arg to test a client',
   f5: 'run the function on a minion: salt ID bigip.list_pool',
-  http: 'the authorities of TLS are those of Node, or ca_file of saltbridge: http_query: hosts',
-  launchd: 'no service of macOS is written; see docs/running.md',
+  http: 'TLS uses the certificate authorities of Node.js, or ca_file in saltbridge: http_query: hosts',
+  launchd: 'macOS services are not generated; see docs/running.md',
   lxc: 'run the function on the host of the containers: salt ID lxc.start',
   'manage.bootstrap': 'enrol machines as they boot: saltbridge enroll, see docs/enrolment.md',
   'manage.bootstrap_psexec':
@@ -98,61 +98,66 @@ const insteadOfRunners: Readonly<Record<string, string>> = {
   'manage.safe_accept':
     'compare the fingerprint yourself: saltbridge key accept ID --fingerprint FINGERPRINT',
   mattermost: 'send a signal to a webhook: see docs/signals.md',
-  nacl: 'run the function on a minion: salt ID nacl.enc; the master keeps no secrets for it',
-  net: "ask the minions: salt '*' network.interfaces, network.arp, network.ip_addrs",
+  nacl: 'run the function on a minion: salt ID nacl.enc; the master stores no secrets for it',
+  net: "run the functions on minions: salt '*' network.interfaces, network.arp, network.ip_addrs",
   network: 'run the function on a minion: salt ID network.wol MAC',
   pagerduty: 'send a signal to a webhook: see docs/signals.md',
-  'pillar.clear_pillar_cache': 'the cache follows its files; saltbridge pillar show asks anew',
-  'pillar.show_pillar_cache': 'see saltbridge pillar show ID',
+  'pillar.clear_pillar_cache':
+    'not needed: the cache follows its files; saltbridge pillar show compiles the pillar again',
+  'pillar.show_pillar_cache': 'use saltbridge pillar show ID',
   pkg: "run the function on minions: salt '*' pkg.list_upgrades",
-  reactor:
-    'one master holds the reactors at a time; several processes share it, see docs/running.md',
-  spacewalk: 'call its API from the service that orchestrates',
+  reactor: 'not needed: one master runs the reactors at a time; see docs/running.md',
+  spacewalk: 'call its API from your orchestrating service',
   ssh: 'enrol the machine as a minion: saltbridge enroll, see docs/enrolment.md',
   'state.orchestrate_high': 'write the states to a file and use state.orchestrate',
-  'state.pause': 'orchestrations are not paused; state.soft_kill ends one before a state',
-  'state.resume': 'orchestrations are not paused; state.soft_kill ends one before a state',
-  'state.rm_pause': 'orchestrations are not paused; state.soft_kill ends one before a state',
-  'state.set_pause': 'orchestrations are not paused; state.soft_kill ends one before a state',
+  'state.pause': 'orchestrations cannot be paused; state.soft_kill stops one before a state',
+  'state.resume': 'orchestrations cannot be paused; state.soft_kill stops one before a state',
+  'state.rm_pause': 'orchestrations cannot be paused; state.soft_kill stops one before a state',
+  'state.set_pause': 'orchestrations cannot be paused; state.soft_kill stops one before a state',
   'test.get_opts': 'use config.get, or the wheel function config.values',
   test: 'use test.arg, test.sleep or test.stdout_print',
   thin: 'salt-ssh is not served: enrol the machine as a minion',
-  vault: 'ask Vault by ext_pillar (minion_http): see docs/pillar.md',
-  venafi: 'call its API from the service that orchestrates',
+  vault: 'read from Vault with ext_pillar (minion_http): see docs/pillar.md',
+  venafi: 'call its API from your orchestrating service',
   virt: 'run the function on the host of the machines: salt ID virt.start',
-  vistara: 'call its API from the service that orchestrates',
+  vistara: 'call its API from your orchestrating service',
   vmadm: 'run the function on the host of the machines: salt ID vmadm.start',
   winrepo: "run the function on minions: salt '*' winrepo.genrepo",
 };
 
 const insteadOfWheels: Readonly<Record<string, string>> = {
-  config: 'change the configuration files and send SIGHUP',
+  config: 'edit the configuration files and send SIGHUP',
   error: 'it only fails',
   key: 'use saltbridge salt-key',
-  pillar_roots: 'edit the files of pillar_roots; saltbridge pillar show prints what they make',
+  pillar_roots: 'edit the files of pillar_roots; saltbridge pillar show prints the result',
 };
 
-/** For modules that are in neither table. */
-const elsewhere = 'docs/compatibility.md lists what is served';
+/** Advice for modules that neither table contains. */
+const elsewhere = 'docs/compatibility.md lists the served functions';
 
-/** What to use in place of a runner of Salt's; `undefined`: Salt has none of the name. */
+/**
+ * Returns the alternative to a runner of Salt, or `undefined` if Salt has no runner of this name.
+ */
 export function insteadOfRunner(fun: string): string | undefined {
   return instead(fun, saltRunners, insteadOfRunners);
 }
 
 /**
- * Returns why no runner of this name can be run: neither Salt nor this master has one, or this
- * master does not serve it. Runners of the bridge begin with `saltbridge_`.
+ * Returns why no runner of this name can run: it does not exist, or this master does not serve it.
+ * Runners of the bridge begin with `saltbridge_`.
  */
 export function runnerProblem(fun: string): string | undefined {
   if (!saltRunners.has(fun)) {
-    return fun.startsWith('saltbridge_') ? undefined : `there is no runner ${fun}`;
+    return fun.startsWith('saltbridge_') ? undefined : `unknown runner ${fun}`;
   }
   const { [fun]: advice } = insteadOfRunners;
   return advice === undefined ? undefined : `the runner ${fun} is not served: ${advice}`;
 }
 
-/** The same of a wheel function. */
+/**
+ * Returns the alternative to a wheel function of Salt, or `undefined` if Salt has none of this
+ * name.
+ */
 export function insteadOfWheel(fun: string): string | undefined {
   return instead(fun, saltWheels, insteadOfWheels);
 }

@@ -1,4 +1,4 @@
-/** Sources of files and pillar for programs. Each loads its code when it is first used. */
+/** Sources of files and pillar for programs. Their code is loaded at the first use. */
 
 import type { Logger } from 'pino';
 import { type FixedConfig, pillarAddressProblem } from '#config';
@@ -7,8 +7,8 @@ import type { ExtPillarFilesOptions } from './pillar/ext-pillar-files.ts';
 import type { ExtPillarHttpOptions } from './pillar/ext-pillar-http.ts';
 
 /**
- * Opens the `file_roots` of a configuration. Keys, the store, files that minions pushed, copies of
- * repositories and the files of pillar are never served, whatever root contains them.
+ * Opens the `file_roots` of a configuration. Keys, the store, pushed files, copies of repositories
+ * and pillar files are never served, even if a root contains them.
  */
 export async function openFileRoots(
   config: FixedConfig,
@@ -19,8 +19,9 @@ export async function openFileRoots(
 }
 
 /**
- * Opens pillar of files, one for each minion. They are data: nothing in them is rendered. A minion
- * without a file gets nothing from it, and links that leave the directory lead nowhere.
+ * Opens external pillar from one file per minion. The files are plain data and are not rendered. A
+ * minion without a file gets nothing from this source. Links that leave the directory are not
+ * followed.
  */
 export async function extPillarFiles(options: ExtPillarFilesOptions): Promise<ExtPillar> {
   const { extPillarFiles: open } = await import('./pillar/ext-pillar-files.ts');
@@ -28,9 +29,9 @@ export async function extPillarFiles(options: ExtPillarFilesOptions): Promise<Ex
 }
 
 /**
- * Pillar from a service. 404 and 204 mean that the minion has none there; every other answer but
- * 200, a redirection among them, is a failure.
- * @throws MasterError ERR_ARGS for an address that may not be asked
+ * Opens external pillar from a web service. Status 404 or 204 means that the service has no pillar
+ * for the minion. Every other status except 200, including redirections, is an error.
+ * @throws MasterError ERR_ARGS if the address is not allowed
  */
 export function extPillarHttp(options: ExtPillarHttpOptions): ExtPillar {
   const problem = pillarAddressProblem(options);

@@ -12,7 +12,7 @@ const gitMirrorsKey: ServiceKey<GitMirrors> = defineService('git-mirrors');
 export const pillarSourceKey: ServiceKey<PillarSource> = defineService('pillar-source');
 export const mineKey: ServiceKey<Mine> = defineService('mine');
 
-/** Returns the mirrors of git repositories, and opens them for the first extension that asks. */
+/** Returns the git mirrors of the master, and creates them at the first call. */
 export function gitMirrorsOf(host: ExtensionHost): GitMirrors {
   const found = host.find(gitMirrorsKey);
   if (found !== undefined) return found;
@@ -29,7 +29,7 @@ export function gitMirrorsOf(host: ExtensionHost): GitMirrors {
   return mirrors;
 }
 
-/** Returns the file server, or one without files where the master has none. */
+/** Returns the file server, or an empty one if the master has none. */
 export function fileServerOf(host: ExtensionHost): FileServer {
   return host.find(fileServerKey) ?? new FileServer([]);
 }

@@ -1,4 +1,4 @@
-/** What went wrong with a template or a YAML text; each code is explained in {@link templateErrors}. */
+/** Codes of errors of templates and YAML texts. {@link templateErrors} explains each. */
 export type TemplateErrorCode =
   | 'ERR_TEMPLATE_SYNTAX'
   | 'ERR_TEMPLATE_UNDEFINED'
@@ -9,25 +9,25 @@ export type TemplateErrorCode =
   | 'ERR_TEMPLATE_UNSUPPORTED'
   | 'ERR_YAML';
 
-/** Where in the sources something is. */
+/** Position in a source text. */
 export interface SourcePosition {
-  /** The name that the text was given, e.g. `web/init.sls`. */
+  /** Name of the text, for example `web/init.sls`. */
   readonly file: string;
-  /** From 1. */
+  /** Line number, from 1. */
   readonly line: number;
 }
 
-/** What is known of an error besides its code. */
+/** Details of an error besides its code. */
 export interface TemplateErrorDetails {
   readonly place: SourcePosition;
-  /** The class that jinja2, Python or PyYAML would raise, e.g. `UndefinedError`. */
+  /** Class that jinja2, Python or PyYAML would raise, for example `UndefinedError`. */
   readonly kind: string;
-  /** The words of the original for it, e.g. `'x' is undefined`. */
+  /** Message of the original implementation, for example `'x' is undefined`. */
   readonly detail: string;
   readonly cause?: unknown;
 }
 
-/** Salt's words before those of jinja2. */
+/** Salt's prefixes of jinja2's messages. */
 const messagePrefixes: Readonly<Record<TemplateErrorCode, string>> = {
   ERR_TEMPLATE_SYNTAX: 'Jinja syntax error: ',
   ERR_TEMPLATE_UNDEFINED: 'Jinja variable ',
@@ -40,7 +40,7 @@ const messagePrefixes: Readonly<Record<TemplateErrorCode, string>> = {
 };
 
 /**
- * A template or a YAML text that gives no data. The message is Salt's for that case, with file and
+ * An error of a template or a YAML text. The message is Salt's message for that case, with file and
  * line.
  */
 export class TemplateError extends Error {
@@ -50,9 +50,9 @@ export class TemplateError extends Error {
 
   readonly code: TemplateErrorCode;
   readonly place: SourcePosition;
-  /** The class that jinja2, Python or PyYAML would raise. */
+  /** Class that jinja2, Python or PyYAML would raise. */
   readonly kind: string;
-  /** The original's own words. */
+  /** Message of the original implementation. */
   readonly detail: string;
 
   constructor(code: TemplateErrorCode, { place, kind, detail, cause }: TemplateErrorDetails) {
@@ -67,56 +67,56 @@ export class TemplateError extends Error {
   }
 }
 
-/** Salt calls these a syntax error, whatever they are [salt/utils/templates.py]. */
+/** Whether Salt reports this kind as a syntax error [salt/utils/templates.py]. */
 function isSyntaxInSalt(kind: string): boolean {
   return (
     kind === 'TemplateRuntimeError' || kind === 'FilterArgumentError' || kind === 'SecurityError'
   );
 }
 
-/** Ends a rendering for a reason of the caller's, which catches it. Templates cannot. */
+/** Ends a rendering for a reason of the caller, which catches it. Templates cannot catch it. */
 export class Interruption extends Error {}
 
-/** What a code means to whoever reads a log. */
+/** Explanation of a code for readers of logs. */
 export interface TemplateErrorEntry {
   readonly meaning: string;
   readonly action: string;
-  /** Whether the same request may succeed when it is made again. Defaults to false. */
+  /** Whether a repeated request may succeed. Default: false. */
   readonly retry?: boolean;
 }
 
-/** Every code, with its meaning and what to do. */
+/** All codes with their meaning and remedy. */
 export const templateErrors: Readonly<Record<TemplateErrorCode, TemplateErrorEntry>> = {
   ERR_TEMPLATE_SYNTAX: {
-    meaning: 'A template is not Jinja, or uses a tag, filter or test that nobody knows.',
-    action: 'Correct the template at the file and line of the message.',
+    meaning: 'A template has invalid Jinja syntax, or uses an unknown tag, filter or test.',
+    action: 'Correct the template at the file and line in the message.',
   },
   ERR_TEMPLATE_UNDEFINED: {
     meaning: 'A template uses a variable, attribute or key that does not exist.',
     action: 'Define it, or give it a default with the filter `default`.',
   },
   ERR_TEMPLATE_NOT_FOUND: {
-    meaning: 'A template includes, imports or extends a file that is not there.',
-    action: 'Check the name, and that the file lies in a root of the environment.',
+    meaning: 'A template includes, imports or extends a file that does not exist.',
+    action: 'Check the name, and that the file is in a root of the environment.',
   },
   ERR_TEMPLATE_RUNTIME: {
-    meaning: 'An expression of a template fails as it would in Python: wrong type, value or key.',
-    action: 'Correct the template or the data at the file and line of the message.',
+    meaning: 'An expression of a template fails as in Python: wrong type, value or key.',
+    action: 'Correct the template or the data at the file and line in the message.',
   },
   ERR_TEMPLATE_FUNCTION: {
-    meaning: 'A function that a template called through `salt` refused or failed.',
-    action: 'See the cause; correct the arguments in the template.',
+    meaning: 'A function that a template called through `salt` failed or rejected its arguments.',
+    action: 'Read the cause, and correct the arguments in the template.',
   },
   ERR_TEMPLATE_LIMIT: {
-    meaning: 'A template or YAML text takes more steps, depth or room than its limit allows.',
-    action: 'Look for a loop or a repetition without end; if the work is genuine, raise the limit.',
+    meaning: 'A template or YAML text exceeds the limit of steps, depth or size.',
+    action: 'Look for an endless loop or repetition. If the work is legitimate, raise the limit.',
   },
   ERR_TEMPLATE_UNSUPPORTED: {
-    meaning: 'A template uses a part of Jinja or Salt that is left out here on purpose.',
-    action: 'Write it another way; the message names the part.',
+    meaning: 'A template uses a feature of Jinja or Salt that is intentionally not supported.',
+    action: 'Replace the feature that the message names.',
   },
   ERR_YAML: {
-    meaning: 'A text is not YAML as Salt reads it: form, tag, or a key that is there twice.',
-    action: 'Correct the text at the file and line of the message.',
+    meaning: 'A text is not valid YAML in Salt: syntax, tag or duplicate key.',
+    action: 'Correct the text at the file and line in the message.',
   },
 };

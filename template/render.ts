@@ -12,19 +12,19 @@ import type { TemplateLimits } from './python/limits.ts';
 import { isText, type PyObject, textOf, type Value } from './python/values.ts';
 
 /**
- * A function that templates may call as `salt['mod.fun'](…)`: plain data in and out. What it
- * throws ends the rendering with ERR_TEMPLATE_FUNCTION and the error's message; an
- * {@link Interruption} and an {@link UnsupportedFeature} stay as they are.
+ * A function that templates call as `salt['mod.fun'](…)`, with plain data as arguments and result.
+ * An exception ends the rendering with ERR_TEMPLATE_FUNCTION and its message. {@link Interruption}
+ * and {@link UnsupportedFeature} are rethrown unchanged.
  */
 export type SaltFunction = (
   args: readonly PlainData[],
   kwargs: Readonly<Record<string, PlainData>>,
 ) => unknown;
 
-/** The functions of a template. */
+/** Options with the functions of a template. */
 type FunctionOptions = Pick<RenderOptions, 'functions' | 'insteadOf'>;
 
-/** What `salt` is in a template: a closed table of functions. */
+/** Value of `salt` in a template: a closed table of functions. */
 class SaltFunctions implements PyObject {
   readonly typeName = 'AliasedLoader';
   readonly module = 'salt.utils.templates.';
@@ -40,7 +40,7 @@ class SaltFunctions implements PyObject {
     return isText(key) ? this.#find(textOf(key)) : undefined;
   }
 
-  /** Whether a function is served. */
+  /** Whether a function is available. */
   contains(member: Value): boolean {
     return isText(member) && Object.hasOwn(this.#functions, textOf(member));
   }
@@ -77,8 +77,8 @@ function isFunctionName(name: string): boolean {
 }
 
 /**
- * A function that may exist under Salt but is not served here. It is defined, as it is under Salt,
- * so that `default` does not hide it: only its call fails.
+ * Returns a function that fails only when it is called. Salt may define a function of this name, so
+ * the value must be defined: otherwise `default` would hide the difference.
  */
 function notServed(name: string, instead: string): Value {
   return new BuiltinFunction(name, () => {
@@ -88,7 +88,10 @@ function notServed(name: string, instead: string): Value {
   });
 }
 
-/** @throws PythonException SaltFunctionError */
+/**
+ * Calls a function.
+ * @throws PythonException SaltFunctionError
+ */
 function call(
   run: SaltFunction,
   args: readonly PlainData[],
@@ -103,7 +106,7 @@ function call(
   }
 }
 
-/** `salt.mod`: its functions are attributes. */
+/** Value of `salt.mod`, with its functions as attributes. */
 class SaltModule implements PyObject {
   readonly typeName = 'AliasedModule';
   readonly module = 'salt.utils.templates.';
@@ -124,38 +127,41 @@ class SaltModule implements PyObject {
   }
 }
 
-/** What a template is rendered with. */
+/** Options of a rendering. */
 export interface RenderOptions {
-  /** The file's name for errors and relative imports, e.g. `web/init.sls`. */
+  /** Name of the file for errors and relative imports, for example `web/init.sls`. */
   readonly name: string;
-  /** The variables: plain data, which is converted when the template first looks at it. */
+  /** Variables as plain data. Each is converted at its first use. */
   readonly context?: Readonly<Record<string, unknown>>;
-  /** Where includes, imports and extends are found; without it there are none. */
+  /** Loader for includes, imports and extends. Default: none are found. */
   readonly loader?: TemplateLoader;
-  /** How much the rendering may take; defaults for what is left out. */
+  /** Limits of the rendering. Defaults apply to omitted ones. */
   readonly limits?: Partial<TemplateLimits>;
-  /** What `salt['test.ping']` and `salt.test.ping` find. */
+  /** Functions for `salt['test.ping']` and `salt.test.ping`. */
   readonly functions?: Readonly<Record<string, SaltFunction>>;
-  /** Returns why a function is not among them, and what to use instead. */
+  /** Returns why a function is not available, with an alternative. */
   readonly insteadOf?: (fun: string) => string;
-  /** Whether what is undefined fails when it is used; Salt's `allow_undefined` turned round. Default true. */
+  /**
+   * Whether the use of an undefined value is an error; the opposite of Salt's `allow_undefined`.
+   * Default: true.
+   */
   readonly strict?: boolean;
-  /** Salt's `jinja_trim_blocks`. Default false. */
+  /** Salt's `jinja_trim_blocks`. Default: false. */
   readonly trimBlocks?: boolean;
-  /** Salt's `jinja_lstrip_blocks`. Default false. */
+  /** Salt's `jinja_lstrip_blocks`. Default: false. */
   readonly lstripBlocks?: boolean;
-  /** The clock, for `strftime` without a date. */
+  /** Returns the current time, for `strftime` without a date. */
   readonly now?: () => Date;
-  /** From 0 to below 1, for the filter `random`. */
+  /** Returns a random number from 0 to below 1, for the filter `random`. */
   readonly random?: () => number;
-  /** What stands in the text for the value of `{{ … }}`. Default: `str(value)`. */
+  /** Prints the value of `{{ … }}`. Default: `str(value)`. */
   readonly print?: ValuePrinter;
 }
 
 /**
- * Renders a template as Salt's Jinja renderer does. The source can be text, or a template that
- * {@link parseTemplate} has read before.
- * @throws TemplateError with file and line; and whatever the loader throws
+ * Renders a template like Salt's Jinja renderer.
+ * @param source text, or a template from {@link parseTemplate}
+ * @throws TemplateError with file and line; errors of the loader
  */
 export function renderJinja(source: string | Template, options: RenderOptions): string {
   const { name, trimBlocks = false, lstripBlocks = false } = options;
@@ -183,7 +189,7 @@ export function renderJinja(source: string | Template, options: RenderOptions): 
   }
 }
 
-/** The variables, each converted once, in front of the functions that all templates have. */
+/** Returns the variables, each converted once, before the functions of all templates. */
 function namesOf(options: RenderOptions, builtins: ReadonlyMap<string, Value>): NameLookup {
   const { context = {}, functions, name } = options;
   const converted = new Map<string, Value>([...tplNames(name), ['tplpath', name]]);

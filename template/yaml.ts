@@ -1,4 +1,4 @@
-/** YAML text to values, as PyYAML's safe loader with Salt's changes reads it [yamlloader.py]. */
+/** Parses YAML like PyYAML's safe loader with Salt's changes [yamlloader.py]. */
 
 import {
   type Alias,
@@ -25,9 +25,9 @@ import { Dict, PySet, Tuple, type Value } from './python/values.ts';
 import { constructScalar, resolveTag } from './python/yaml-scalar.ts';
 
 /**
- * The `yaml` package's lexer, for which indentation means nothing inside brackets and quotes, as
- * for PyYAML: what Salt's filter `yaml` writes is broken after 80 characters, and stands in a file
- * at whatever depth. The package has no option for that, so what it asks meanwhile is set here.
+ * Creates a lexer of the `yaml` package that ignores indentation inside brackets and quotes, like
+ * PyYAML. Salt's filter `yaml` breaks lines after 80 characters, and its output may be indented at
+ * any depth. The package has no option for this, so two of its methods are wrapped.
  */
 function createLenientLexer(): Lexer {
   const lexer = new Lexer();
@@ -47,13 +47,13 @@ function ignoreIndent(lexer: Lexer, method: string): void {
   });
 }
 
-/** How YAML is read. */
+/** Options for parsing YAML. */
 export interface YamlOptions {
-  /** What errors call the text, e.g. `web/init.sls`. */
+  /** Name of the text in errors, for example `web/init.sls`. */
   readonly name: string;
-  /** Nodes that the text may stand for once every alias is written out. Default 1,000,000. */
+  /** Maximum number of nodes after expanding all aliases. Default: 1,000,000. */
   readonly maxNodes?: number;
-  /** Levels of nesting. Default 100. */
+  /** Maximum nesting depth. Default: 100. */
   readonly maxDepth?: number;
 }
 
@@ -61,16 +61,16 @@ const defaultNodes = 1_000_000;
 const defaultDepth = 100;
 const core = 'tag:yaml.org,2002:';
 
-/** One pair of a mapping; merged ones come from elsewhere. */
+/** A pair of a mapping. Merged pairs come from other mappings. */
 interface Pair {
   readonly key: Node;
   readonly value: Node | null;
 }
 
 /**
- * Reads one document. An empty text is `None`.
- * @throws TemplateError ERR_YAML with file and line; ERR_TEMPLATE_LIMIT for aliases or nesting
- * without end
+ * Parses one document. An empty text is `None`.
+ * @throws TemplateError ERR_YAML with file and line; ERR_TEMPLATE_LIMIT for excessive aliases or
+ * nesting
  */
 export function loadYaml(given: string, options: YamlOptions): Value {
   const text = given.startsWith('\ufeff') ? given.slice(1) : given;
@@ -84,7 +84,7 @@ export function loadYaml(given: string, options: YamlOptions): Value {
     problems.fail('ReaderError', 'special characters are not allowed', control.index);
   }
   const [error] = document.errors;
-  // The reader's own stack ended before it could count the levels.
+  // The parser's stack overflowed before the levels were counted.
   if (error?.message.includes('call stack')) {
     problems.tooMuch('levels of nesting', defaultDepth, error.pos[0]);
   }
@@ -96,7 +96,7 @@ export function loadYaml(given: string, options: YamlOptions): Value {
   return new Constructor(document, problems, text).construct(root);
 }
 
-/** The last line of a text whose line break is missing; empty where the text ends with one. */
+/** Returns the last line if the text does not end with a line break, otherwise an empty text. */
 function lastLineOf(text: string): string {
   return text.slice(Math.max(text.lastIndexOf('\n'), text.lastIndexOf('\r')) + 1);
 }
@@ -133,7 +133,7 @@ function* tokens(text: string, lineCounter: LineCounter): Generator<CST.Token> {
   yield* parser.end();
 }
 
-/** Says what is wrong, and in which line. */
+/** Reports errors with their line. */
 class Problems {
   readonly #name: string;
   readonly #lines: LineCounter;
@@ -143,12 +143,18 @@ class Problems {
     this.#lines = lines;
   }
 
-  /** @throws TemplateError ERR_YAML */
+  /**
+   * Fails with a YAML error.
+   * @throws TemplateError ERR_YAML
+   */
   fail(kind: string, detail: string, offset: number | undefined): never {
     throw new TemplateError('ERR_YAML', { place: this.#place(offset), kind, detail });
   }
 
-  /** @throws TemplateError ERR_TEMPLATE_LIMIT */
+  /**
+   * Fails because a limit is exceeded.
+   * @throws TemplateError ERR_TEMPLATE_LIMIT
+   */
   tooMuch(what: string, limit: number, offset: number | undefined): never {
     const detail = `the limit of ${limit} ${what} is exceeded`;
     const place = this.#place(offset);
@@ -165,7 +171,7 @@ function offsetOf(node: Node): number | undefined {
   return node.range?.[0];
 }
 
-/** Counts what a text stands for, before anything is made of it. */
+/** Checks the limits of nodes and depth before values are constructed. */
 class Bounds {
   readonly #document: Document<Node>;
   readonly #problems: Problems;
@@ -209,7 +215,7 @@ class Bounds {
   }
 }
 
-/** Forms that libyaml refuses and the `yaml` package accepts. */
+/** Rejects syntax that libyaml rejects and the `yaml` package accepts. */
 class StrictForms {
   readonly #document: Document<Node>;
   readonly #problems: Problems;
@@ -241,7 +247,7 @@ class StrictForms {
     }
   }
 
-  /** An empty key of a block mapping needs its question mark. */
+  /** Rejects an empty key in a block mapping without a question mark. */
   #checkKey(key: Node): void {
     const [from, to] = key.range ?? [0, 0];
     if (!isScalar(key) || from !== to || key.anchor !== undefined || key.tag !== undefined) return;
@@ -267,10 +273,10 @@ class StrictForms {
   }
 }
 
-/** An escaped half of a surrogate pair: YAML has `\UXXXXXXXX` for such characters. */
+/** Matches an escaped half of a surrogate pair. YAML uses `\UXXXXXXXX` for such characters. */
 const surrogateEscape = /(?<!\\)(?:\\\\)*\\(?:u|U0000)[dD][89a-fA-F]/;
 
-/** Whether a block scalar has a tab before its first text, where its header names no indentation. */
+/** Whether a block scalar without an explicit indentation has a tab before its first text. */
 function hasTabAsIndentation(scalar: string): boolean {
   const [header = '', ...lines] = scalar.split(/\r\n?|\n/);
   if (/\d/.test(header.replace(/#.*/, ''))) return false;
@@ -296,7 +302,7 @@ function resolveAlias(alias: Alias, document: Document<Node>, problems: Problems
 class Constructor {
   readonly #document: Document<Node>;
   readonly #problems: Problems;
-  /** An alias is the same value, not a copy. */
+  /** Values by node. An alias is the same value, not a copy. */
   readonly #made = new Map<Node, Value>();
   readonly #text: string;
 
@@ -330,7 +336,7 @@ class Constructor {
     const value = constructScalar(tag, text);
     if (value !== undefined) return value;
     if (['int', 'float', 'bool', 'binary'].includes(tag)) {
-      this.#problems.fail('ValueError', `the text is not of the type ${tag}`, offsetOf(node));
+      this.#problems.fail('ValueError', `the text is not a valid ${tag}`, offsetOf(node));
     }
     return this.#unknownTag(node, tag);
   }
@@ -380,7 +386,7 @@ class Constructor {
     dict.set(made, this.construct(value));
   }
 
-  /** The pairs of a mapping, those that `<<` brings in first. */
+  /** Returns the pairs of a mapping, with merged pairs (`<<`) first. */
   #flatten(node: YAMLMap<Node, Node | null>): Pair[] {
     const own: Pair[] = [];
     const merged: Pair[] = [];
@@ -433,7 +439,7 @@ function isValueTag(node: Node): boolean {
   return isScalar(node) && tagOf(node) === 'value';
 }
 
-/** A node's own tag or the one that its form gives it, without `tag:yaml.org,2002:`. */
+/** Returns the explicit or implied tag of a node, without `tag:yaml.org,2002:`. */
 function tagOf(node: Exclude<Node, Alias>): string {
   const { tag } = node;
   if (tag !== undefined && tag !== '!') return tag.startsWith(core) ? tag.slice(core.length) : tag;
@@ -452,8 +458,8 @@ function isLastBlockScalar({ type, range }: Scalar, text: string): boolean {
 }
 
 /**
- * The text of a block scalar as libyaml reads it: a last line without a line break adds none. The
- * `yaml` package ends every block scalar with one.
+ * Returns the text of a block scalar like libyaml: a last line without a line break adds none. The
+ * `yaml` package always adds one.
  */
 function withoutMissingBreak(text: string, lastLine: string): string {
   if (lastLine === '' || !text.endsWith('\n')) return text;
@@ -467,16 +473,16 @@ function withoutMissingBreak(text: string, lastLine: string): string {
   return isLastLine ? content : text;
 }
 
-/** What merging compares keys by: the text, before it has a type. */
+/** Returns the value by which merging compares keys: the text before type resolution. */
 function nameOf(key: Node): unknown {
   return isScalar(key) ? textOf(key) : key;
 }
 
 /**
- * Reads YAML as Salt does: YAML 1.1 as PyYAML reads it, `0755` without its zero, dates as text, a
- * key that is there twice refused. A mapping becomes a `Map`, because its keys need not be text.
- * @throws TemplateError ERR_YAML with file and line; ERR_TEMPLATE_LIMIT for aliases or nesting
- * without end
+ * Parses YAML as Salt does: YAML 1.1 like PyYAML, `0755` without its zero, dates as text. Duplicate
+ * keys are errors. Mappings become `Map`s, because keys may be of any type.
+ * @throws TemplateError ERR_YAML with file and line; ERR_TEMPLATE_LIMIT for excessive aliases or
+ * nesting
  */
 export function parseYaml(text: string, options: YamlOptions): PlainData {
   return toPlain(loadYaml(text, options));

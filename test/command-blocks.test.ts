@@ -59,7 +59,7 @@ test('a block that names saltbridge alone is run, and the others say why not', (
   t.true(run.length + quickStart.length > 10);
 });
 
-test('what every shell has does not make a block one of other programs', (t) => {
+test('shell builtins do not count as other programs in a block', (t) => {
   const programs = (text: string): string[] => programsOf({ text });
   t.deepEqual(programs('umask 077\nsaltbridge key list \\\n  --json > keys.json # all\n'), [
     'saltbridge',

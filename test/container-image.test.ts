@@ -60,7 +60,7 @@ withPodman(
       podman('volume', 'rm', '--force', `${container}-pki`, `${container}-state`);
     });
     const [block] = blocksRunBy('test/container-image.test.ts');
-    const { text = '', line = 0 } = block ?? {};
+    const { text = '', line = 0, document = '' } = block ?? {};
     const typed = text
       .replaceAll('VERSION', version)
       .replace('_amd64.', `_${path.basename(image).split('_')[2]?.split('.')[0]}.`)
@@ -70,7 +70,7 @@ withPodman(
     const shell = new Shell(t, output, process.env);
     await shell.type(podmanHere);
     const { failures, output: printed } = await shell.type(typed, 300_000);
-    t.deepEqual(failures, [], `README.md:${line}\n${printed}`);
+    t.deepEqual(failures, [], `${document}:${line}\n${printed}`);
     t.regex(printed, /^Accepted Keys:$/m);
     const inside = (...argv: string[]) =>
       spawnSync('podman', [...engine, 'exec', container, ...argv]);

@@ -21,6 +21,7 @@ import { processErrors } from '#server/process/errors.ts';
 import { storeErrors } from '#store';
 import { templateErrors } from '#template';
 import { printSizing } from '../bench/sizing.ts';
+import { documents, relativeLinks } from './helpers/markdown.ts';
 import { testWhere } from './helpers/needs.ts';
 import { withoutNpm } from './helpers/packed-project.ts';
 
@@ -51,6 +52,20 @@ for (const document of ['README.md', 'CONTRIBUTING.md', 'docs/ARCHITECTURE.md', 
     );
   });
 }
+
+test('docs/README.md links to every page', (t) => {
+  const links = new Set(relativeLinks('docs/README.md').map(({ target }) => target));
+  t.deepEqual(
+    documents().filter((it) => it !== 'docs/README.md' && !links.has(it)),
+    [],
+  );
+});
+
+test('README.md fits two screens, and links to docs/README.md', (t) => {
+  const lines = readFileSync(`${root}README.md`, 'utf8').split('\n');
+  t.true(lines.length <= 130, `${lines.length} lines`);
+  t.true(relativeLinks('README.md').some(({ target }) => target === 'docs/README.md'));
+});
 
 /** What comments of our sources cite in brackets, by the name of the document. */
 function citations(document: string, form: RegExp): Set<string> {

@@ -1,4 +1,4 @@
-/** The quick start of README.md, done as it says: from the packed tarball, in an empty folder. */
+/** Follows docs/quick-start.md with the packed tarball, in an empty folder. */
 
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -11,10 +11,11 @@ import { Shell } from './helpers/shell.ts';
 import { temporaryDirectory } from './helpers/temporary-directory.ts';
 import { RealMinion } from './interop/real-minion.ts';
 
-const readme = codeBlocks('README.md');
-const begin = readme.findIndex(({ text }) => text.includes('npm install saltbridge'));
-const end = readme.findIndex(({ text }) => text.includes('/bridge/v1/commands/demo.echo/run'));
-const blocks = readme.slice(begin, end + 1);
+const page = 'docs/quick-start.md';
+const all = codeBlocks(page);
+const begin = all.findIndex(({ text }) => text.includes('npm install saltbridge'));
+const end = all.findIndex(({ text }) => text.includes('/bridge/v1/commands/demo.echo/run'));
+const blocks = all.slice(begin, end + 1);
 const [minionProgram] = (process.env.SALT_MINION ?? '').split(',').filter((it) => it !== '');
 const minionName =
   minionProgram === undefined ? 'the embedded minion' : 'the real salt-minion of SALT_MINION';
@@ -23,7 +24,7 @@ const minionName =
 const npm = `npm() { [ "$1" = install ] || command npm "$@"; }
 npx() { "./node_modules/.bin/$1" "\${@:2}"; }`;
 
-test(`the quick start of README.md leads to its end, with ${minionName}`, async (t) => {
+test(`${page} leads to its end, with ${minionName}`, async (t) => {
   t.timeout(300_000);
   t.true(blocks.length >= 9, `${blocks.length} blocks`);
   const folder = temporaryDirectory(t);
@@ -51,7 +52,7 @@ test(`the quick start of README.md leads to its end, with ${minionName}`, async 
     const { failures, output } = await shell.type(typed, 120_000);
     // A process that was ended by a signal.
     const unforeseen = failures.filter((it) => it !== '143 wait %1');
-    t.deepEqual(unforeseen, [], `README.md:${line}\n${output}`);
+    t.deepEqual(unforeseen, [], `${page}:${line}\n${output}`);
     if (text.includes('key accept')) {
       await until('the service', () => /web1\S* succeeded hello/.test(shell.output), 60_000);
     }

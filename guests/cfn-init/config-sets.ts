@@ -1,20 +1,20 @@
-/** Which configs of `AWS::CloudFormation::Init` are applied, in which order. */
+/** Selects the configs of `AWS::CloudFormation::Init` to apply, and their order. */
 
 import { isPlainMap, states } from '#heat-bridge';
 
 const { configError } = states;
 
 const maxConfigs = 256;
-/** Entries of sets, those that refer to other sets among them. */
+/** Maximum number of entries of sets, including references to other sets. */
 const maxEntries = 4 * maxConfigs;
 
-/** The key of metadata, and where errors say that they are. */
+/** Key of the metadata, also used as the location in error messages. */
 export const initKey = 'AWS::CloudFormation::Init';
 
 /**
- * The names of the configs, in their order. One that is named twice is there twice.
- * @param asked - the sets that are to be applied, one after the other; `undefined`: `default`, or
- * the config `config` where there are no sets
+ * Returns the names of the configs, in order. A config that is named twice is applied twice.
+ * @param asked - sets to apply, in order; default: `default`, or the config `config` if there are
+ * no sets
  * @throws BridgeError ERR_CFN_INIT
  */
 export function selectConfigs(
@@ -23,10 +23,10 @@ export function selectConfigs(
 ): readonly string[] {
   const { configSets: sets } = init;
   if (sets === undefined) {
-    if (asked !== undefined) throw configError(initKey, 'it has no configSets to choose from');
+    if (asked !== undefined) throw configError(initKey, 'no configSets to select from');
     return ['config'];
   }
-  if (!isPlainMap(sets)) throw configError('configSets', 'expected a map of sets');
+  if (!isPlainMap(sets)) throw configError('configSets', 'must be a map of sets');
   const expansion: Expansion = { sets, names: [], chain: new Set(), entries: 0 };
   for (const set of asked ?? ['default']) {
     const before = expansion.names.length;
@@ -37,13 +37,13 @@ export function selectConfigs(
   return expansion.names;
 }
 
-/** Sets that are being expanded in place. */
+/** State of the expansion of sets. */
 interface Expansion {
   readonly sets: Readonly<Record<string, unknown>>;
   readonly names: string[];
-  /** The sets that led here, the outermost first. */
+  /** Sets that led to the current one, the outermost first. */
   readonly chain: Set<string>;
-  /** How many entries of sets were looked at. */
+  /** Number of entries that were processed. */
   entries: number;
 }
 
@@ -51,25 +51,29 @@ function expand(expansion: Expansion, name: string): void {
   const { sets, names, chain } = expansion;
   if (chain.has(name)) {
     const path = [...chain, name].join(' -> ');
-    throw configError('configSets', `sets refer to each other in a circle: ${path}`);
+    throw configError('configSets', `circular reference of sets: ${path}`);
   }
-  if (!Object.hasOwn(sets, name)) throw configError('configSets', `there is no set ${name}`);
+  if (!Object.hasOwn(sets, name)) throw configError('configSets', `unknown set ${name}`);
   chain.add(name);
   const set = sets[name];
   for (const entry of typeof set === 'string' ? [set] : listOf(set, name)) {
-    // Sets that refer to others twice each double at each step, also where they end in nothing.
+    // Count entries, because sets that refer to others twice double the work at each level, even
+    // if they are empty.
     expansion.entries += 1;
     if (expansion.entries > maxEntries) {
-      throw configError('configSets', `more than ${maxEntries} entries of sets are to be followed`);
+      throw configError('configSets', `the sets expand to more than ${maxEntries} entries`);
     }
     if (typeof entry === 'string') names.push(entry);
     else if (isPlainMap(entry) && typeof entry.ConfigSet === 'string') {
       expand(expansion, entry.ConfigSet);
     } else {
-      throw configError(`configSets: ${name}`, 'expected names of configs, or {"ConfigSet": name}');
+      throw configError(
+        `configSets: ${name}`,
+        'must have names of configs, or {"ConfigSet": name}',
+      );
     }
     if (names.length > maxConfigs) {
-      throw configError('configSets', `more than ${maxConfigs} configs are to be applied`);
+      throw configError('configSets', `the sets select more than ${maxConfigs} configs`);
     }
   }
   chain.delete(name);
@@ -77,5 +81,5 @@ function expand(expansion: Expansion, name: string): void {
 
 function listOf(set: unknown, name: string): readonly unknown[] {
   if (Array.isArray(set)) return set;
-  throw configError(`configSets: ${name}`, 'expected a list');
+  throw configError(`configSets: ${name}`, 'must be a list');
 }

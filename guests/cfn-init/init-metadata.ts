@@ -1,6 +1,6 @@
 /**
- * Reads `AWS::CloudFormation::Init`. AWS's guide decides what it means; docs/cfn-init.md has the
- * differences to heat-cfntools.
+ * Parses `AWS::CloudFormation::Init` as AWS's guide defines it. docs/cfn-init.md lists the
+ * differences from heat-cfntools.
  */
 
 import { states } from '#heat-bridge';
@@ -36,8 +36,8 @@ type JsonMap = Readonly<Record<string, unknown>>;
 const sections = ['packages', 'groups', 'users', 'sources', 'files', 'commands', 'services'];
 
 /**
- * The configs that are to be applied, in their order.
- * @param asked - names of config sets; `undefined`: the default
+ * Returns the configs to apply, in order.
+ * @param asked - names of config sets; default: see {@link selectConfigs}
  * @throws BridgeError ERR_CFN_INIT
  */
 export function parseInitMetadata(
@@ -45,12 +45,12 @@ export function parseInitMetadata(
   asked: readonly string[] | undefined,
 ): readonly states.Config[] {
   const init = requireMap(given, initKey);
-  if (Object.keys(init).length === 0) throw configError(initKey, 'it is empty');
+  if (Object.keys(init).length === 0) throw configError(initKey, 'must not be empty');
   const budget = new ContentBudget();
   const configs = new Map<string, states.Config>();
   return selectConfigs(init, asked).map((name) => {
     if (name === 'configSets' || !Object.hasOwn(init, name)) {
-      throw configError(initKey, `there is no config ${shown(name)}`);
+      throw configError(initKey, `unknown config ${shown(name)}`);
     }
     const config = configs.get(name) ?? parseConfig(name, init[name], budget);
     configs.set(name, config);
@@ -92,12 +92,12 @@ function parseConfig(name: string, given: unknown, budget: states.ContentBudget)
   };
 }
 
-/** By code point, whatever the language of the machine. */
+/** Returns entries sorted by code point, independent of the locale. */
 function sortedEntries(map: JsonMap): readonly (readonly [string, unknown])[] {
   return Object.entries(map).sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
 }
 
-/** Managers in the order in which their packages are installed. */
+/** Package managers, in the order in which their packages are installed. */
 const managers: readonly states.PackageManager[] = [
   'rpm',
   'yum',
@@ -113,7 +113,7 @@ function parsePackages(section: JsonMap, place: string): readonly states.Package
   if (unknown !== undefined) {
     throw configError(
       place,
-      `${shown(unknown)} is no package manager of Linux: ${managers.join(', ')}`,
+      `${shown(unknown)} is not supported; package managers are ${managers.join(', ')}`,
     );
   }
   return managers.flatMap((manager) => {
@@ -137,9 +137,9 @@ function parsePackage(
   const list = Array.isArray(versions) ? versions : [versions];
   const wanted = list.filter((it) => it !== '' && it !== null && it !== undefined);
   if (wanted.length === 0) return [{ name }];
-  // Versions of a gem are installed beside each other; of other packages a machine has one.
+  // Several versions of a gem can be installed side by side. Other packages have one version.
   if (wanted.length > 1 && manager !== 'rubygems') {
-    throw configError(place, 'a machine has one version of a package: name one');
+    throw configError(place, 'only one version of a package can be installed; name one');
   }
   return wanted.map((it) => ({ name, version: requireVersion(requireText(it, place), place) }));
 }
@@ -147,7 +147,7 @@ function parsePackage(
 function oneOf(versions: unknown, place: string): unknown {
   if (!Array.isArray(versions)) return versions;
   if (versions.length === 1) return versions[0];
-  throw configError(place, 'expected one address');
+  throw configError(place, 'must be one URL');
 }
 
 function parseUser(given: string, value: unknown, place: string): states.User {
@@ -171,7 +171,7 @@ function parseArchive(given: string, value: unknown, place: string): states.Arch
   if (format !== undefined) return { directory, url, format };
   throw configError(
     place,
-    'expected an address that ends with .tar, .tar.gz, .tgz, .tar.bz2, .tbz2 or .zip',
+    'must be a URL that ends with .tar, .tar.gz, .tgz, .tar.bz2, .tbz2 or .zip',
   );
 }
 
@@ -191,7 +191,7 @@ function parseFile(
   const { content, source, encoding = 'plain', context, owner, group } = file;
   const mode = file.mode === undefined ? undefined : modeOf(file.mode, `${place}: mode`);
   if ((content === undefined) === (source === undefined)) {
-    throw configError(place, 'expected either content or source');
+    throw configError(place, 'must have either content or source');
   }
   const common = {
     path: requirePath(given, place),
@@ -205,7 +205,7 @@ function parseFile(
   }
   if (content === undefined) {
     if (context !== undefined) {
-      throw configError(place, 'context needs content: what source fetches is not read here');
+      throw configError(place, 'context requires content; it is not applied to a source');
     }
     return { ...common, content: { kind: 'url', url: requireUrl(source, `${place}: source`) } };
   }
@@ -233,7 +233,10 @@ const serviceKeys = ['enabled', 'ensureRunning', 'files', 'sources', 'packages',
 
 function parseServices(manager: string, value: unknown, place: string): readonly states.Service[] {
   if (manager !== 'sysvinit' && manager !== 'systemd') {
-    throw configError(place, `${shown(manager)} is no manager of Linux: sysvinit, systemd`);
+    throw configError(
+      place,
+      `${shown(manager)} is not supported; service managers are sysvinit and systemd`,
+    );
   }
   return Object.entries(requireMap(value, `${place}: ${manager}`)).map(([name, given]) => {
     const at = `${place}: ${name}`;

@@ -1,4 +1,4 @@
-/** A command that applies states which were compiled before it was called. */
+/** Command that applies precompiled states. */
 
 import {
   BridgeError,
@@ -12,18 +12,21 @@ import type { JsonValue } from '#runtime';
 
 const { applyStatesCall, problemOfStates, statesFunction, statesKey } = states;
 
-/** The states as the one parameter of such a command. */
+/** Returns the parameters of such a command for compiled states. */
 export function statesParameters({ states, labels }: states.CompiledStates): Parameters {
   return { [statesKey]: states as JsonValue, labels: labels as JsonValue }; // both are JSON
 }
 
-/** What each state is for people, of the parameters of such a command. */
+/** Returns the label of each state from the parameters of such a command. */
 export function labelsOf(parameters: Parameters): Readonly<Record<string, string>> {
   const { labels } = parameters;
   return isPlainMap(labels) ? (labels as Readonly<Record<string, string>>) : {}; // written above
 }
 
-/** @param definition - its name, and how it is called */
+/**
+ * Creates a command that applies compiled states.
+ * @param definition - name and options of the command
+ */
 export function createStatesCommand(
   definition: Pick<CommandDefinition, 'description' | 'name' | 'timeoutSeconds' | 'within'>,
 ): ReturnType<Catalog['get']> {
@@ -39,7 +42,7 @@ export function createStatesCommand(
     },
     toCall: (_given, reference) => applyStatesCall(reference),
     pillarOf: (given) => ({ [statesKey]: given[statesKey] ?? {} }),
-    // Rules see that there are states, and nothing of them.
+    // Rules can see that there are states, but not their content.
     split: (given) => ({ secret: given, open: {} }),
     givesSecrets: () => true,
     problemOfReturn: problemOfStates,

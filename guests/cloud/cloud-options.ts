@@ -1,4 +1,6 @@
-/** Options `saltbridge: bridge: guests: peers:`: the cloud whose instances are read. */
+/**
+ * Options in the section `saltbridge: bridge: guests: peers:`, which describes the cloud to read.
+ */
 
 import Type from 'typebox';
 import { BridgeOptionsError, parseKeystoneOptions, parseSection } from '#heat-bridge';
@@ -13,7 +15,7 @@ const Endpoint = Type.Object(
 );
 const Section = Type.Object(
   {
-    /** As the section `bridge: keystone:`, which is the default. */
+    /** Section as `bridge: keystone:`, which is the default. */
     keystone: Type.Optional(Type.Unknown()),
     compute: Endpoint,
     network: Endpoint,
@@ -21,16 +23,17 @@ const Section = Type.Object(
     full_interval: Type.Optional(Type.Number({ minimum: 1, maximum: 604_800 })),
     page_size: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000 })),
     timeout: Type.Optional(Type.Number({ minimum: 0.1, maximum: 300 })),
-    /** Where a pipeline of OpenStack says what has changed. */
+    /** Notifications of changes from an OpenStack pipeline. */
     notifications: Type.Optional(Type.Object({ secret_file: Text }, strict)),
   },
   strict,
 );
 
-/** The cloud that peers are read from. */
+/** Cloud from which peers are read. */
 export type CloudOptions = Readonly<ReturnType<typeof parseCloudOptions>>;
 
 /**
+ * Parses the section into options.
  * @param common - the section `bridge: keystone:`
  * @throws BridgeError ERR_BRIDGE_OPTIONS
  */
@@ -40,7 +43,9 @@ export function parseCloudOptions(given: unknown, common: unknown) {
   const keystone = own ?? common;
   if (keystone === undefined) {
     const key = 'saltbridge:bridge:guests:peers';
-    throw new BridgeOptionsError([{ key, problem: 'expected keystone, here or beside guests' }]);
+    throw new BridgeOptionsError([
+      { key, problem: 'keystone is required, here or in the section bridge' },
+    ]);
   }
   const section = own === undefined ? undefined : 'bridge:guests:peers:keystone';
   const account = parseKeystoneOptions(keystone, section);
@@ -55,7 +60,7 @@ export function parseCloudOptions(given: unknown, common: unknown) {
       timeoutMs: (pace.timeout ?? 30) * 1000,
       intervalMs: (pace.poll_interval ?? 60) * 1000,
       fullIntervalMs: (pace.full_interval ?? 600) * 1000,
-      /** File with the secret of notifications. Default: none are accepted. */
+      /** File with the secret for notifications. Default: none; notifications are rejected. */
       notificationSecret: notifications?.secret_file,
     };
   } catch (cause) {
@@ -64,7 +69,10 @@ export function parseCloudOptions(given: unknown, common: unknown) {
   }
 }
 
-/** @param closing - ends its requests */
+/**
+ * Creates a reader of the cloud.
+ * @param closing - aborts its requests
+ */
 export function createCloudReader(
   { endpoints, timeoutMs, ...account }: CloudOptions,
   closing: AbortSignal,

@@ -1,4 +1,6 @@
-/** Reads instances and their networks from Nova and Neutron, page by page, with a service's log-in. */
+/**
+ * Reads instances and their networks from Nova and Neutron, page by page, with a service account.
+ */
 
 import Type, { type Static, type TSchema } from 'typebox';
 import { type parseKeystoneOptions, requestToken } from '#heat-bridge';
@@ -10,15 +12,15 @@ import {
   tryParseJson,
 } from '#runtime';
 
-/** An instance as Nova lists it. Of one in a cell that is down only ids are known. */
+/** Instance as Nova lists it. If its cell is down, only the ids are known. */
 export interface CloudServer {
   readonly id: string;
   readonly project: string;
-  /** Absent: its cell is down. */
+  /** Name. Absent if its cell is down. */
   readonly name?: string;
-  /** As the instance is called within its network. */
+  /** Host name within its network. */
   readonly hostname?: string;
-  /** Id of its image. Absent also where it starts from a volume. */
+  /** Id of its image. Absent if it boots from a volume. */
   readonly image?: string;
   readonly zone?: string;
   readonly reservation?: string;
@@ -26,7 +28,7 @@ export interface CloudServer {
   readonly isDeleted: boolean;
 }
 
-/** A port of an instance. */
+/** Port of an instance. */
 export interface CloudPort {
   readonly device: string;
   readonly project: string;
@@ -43,27 +45,32 @@ export interface CloudNetworks {
   readonly securityGroups: ReadonlyMap<string, string>;
 }
 
-/** A service does not answer, or not as it should. The message is for the operator. */
+/**
+ * Error of a service that does not respond, or responds incorrectly. The message is for the
+ * operator.
+ */
 class CloudError extends Error {}
 
 export interface CloudReaderOptions {
   readonly keystone: Pick<ReturnType<typeof parseKeystoneOptions>, 'project' | 'url' | 'user'>;
-  /** Of the services, without a slash at the end: `https://nova:8774/v2.1`, `https://neutron:9696`. */
+  /** URL of Nova, without a trailing slash: `https://nova:8774/v2.1`. */
   readonly compute: string;
   readonly network: string;
-  /** Entries of a page. */
+  /** Number of entries per page. */
   readonly pageSize: number;
   readonly ask: (request: OutgoingRequest) => Promise<HttpResult>;
 }
 
-/** With it, instances of cells that are down are listed by their ids, and reservations are shown. */
+/** API version of Nova that lists instances in cells that are down, and shows reservations. */
 const computeVersion = 'compute 2.90';
 const maxPageBytes = 33_554_432;
-/** Pages of one list. */
+/** Maximum number of pages of a list. */
 const maxPages = 10_000;
-/** Devices, or networks, of one request, whose address has a length that services take. */
+/** Maximum number of devices or networks in one request, which limits the length of the URL. */
 const idsOfRequest = 50;
-/** Owners of a router's ports in its networks [neutron-lib/constants.py, ROUTER_INTERFACE_OWNERS]. */
+/**
+ * Owners of a router's ports in its networks [neutron-lib/constants.py, ROUTER_INTERFACE_OWNERS].
+ */
 const routerPortOwners: ReadonlySet<string> = new Set([
   'network:ha_router_replicated_interface',
   'network:router_interface',
@@ -79,7 +86,7 @@ const ServerSchema = Type.Object({
   tenant_id: Id,
   name: Name,
   status: Type.Optional(Type.String()),
-  // Empty where the instance starts from a volume.
+  // Empty if the instance boots from a volume.
   image: Type.Optional(
     Type.Union([Type.Object({ id: Type.String() }), Type.String(), Type.Null()]),
   ),
@@ -101,7 +108,7 @@ const PortSchema = Type.Object({
 
 const NamedSchema = Type.Object({ id: Id, name: Name, cidr: Type.Optional(Type.String()) });
 
-/** A page of a list: its entries and the links to others. */
+/** Schema of a page: its entries and the links to other pages. */
 interface PageForm<S extends TSchema> {
   readonly list: string;
   readonly entry: S;
@@ -125,7 +132,7 @@ const networks = pageForm('networks', NamedSchema);
 const subnets = pageForm('subnets', NamedSchema);
 const securityGroups = pageForm('security_groups', NamedSchema);
 
-/** One account's view of the cloud. */
+/** Reader of the cloud with one account. */
 export class CloudReader {
   readonly #options: CloudReaderOptions;
   #token: string | undefined;
@@ -135,8 +142,9 @@ export class CloudReader {
   }
 
   /**
-   * Instances of all projects.
-   * @param since - only those that have changed since then, deleted ones too. Default: all there are
+   * Returns the instances of all projects.
+   * @param since - returns only those changed since then, including deleted ones; default: all
+   * existing instances
    * @throws CloudError
    */
   async servers(since?: string): Promise<readonly CloudServer[]> {
@@ -146,7 +154,10 @@ export class CloudReader {
     return list.map(cloudServerOf);
   }
 
-  /** One instance; `undefined`: there is none. @throws CloudError */
+  /**
+   * Returns an instance, or `undefined` if it does not exist.
+   * @throws CloudError
+   */
   async server(id: string): Promise<CloudServer | undefined> {
     const url = `${this.#options.compute}/servers/${encodeURIComponent(id)}`;
     const body = await this.#get(url, { mayBeMissing: true });
@@ -156,7 +167,11 @@ export class CloudReader {
     throw new CloudError(`${url}: ${problem.instancePath}: ${problem.message}`);
   }
 
-  /** Ports of instances. @param devices - default: of all @throws CloudError */
+  /**
+   * Returns ports of instances.
+   * @param devices - ids of instances; default: all
+   * @throws CloudError
+   */
   async ports(devices?: readonly string[]): Promise<readonly CloudPort[]> {
     if (devices === undefined) return this.#portsOf([]);
     const found: CloudPort[] = [];
@@ -167,17 +182,23 @@ export class CloudReader {
     return found;
   }
 
-  /** Networks in which a router has an interface. @throws CloudError */
+  /**
+   * Returns the networks in which a router has an interface.
+   * @throws CloudError
+   */
   async networksOfRouter(router: string): Promise<readonly string[]> {
     const query = new URLSearchParams({ limit: this.#limit, device_id: router });
-    // A tenant may give a port of its own the id of a router, but not such an owner.
+    // A tenant may set the id of a router on its own port, but not such an owner.
     const ports = (await this.#portBodies(query)).filter(
       (it) => it.device_id === router && routerPortOwners.has(it.device_owner),
     );
     return [...new Set(ports.map((it) => it.network_id))];
   }
 
-  /** @throws CloudError */
+  /**
+   * Returns the networks, subnets and security groups.
+   * @throws CloudError
+   */
   async networks(): Promise<CloudNetworks> {
     const base = `${this.#options.network}/v2.0`;
     const read = (
@@ -197,8 +218,8 @@ export class CloudReader {
   }
 
   /**
-   * Ports of instances with an address in some networks.
-   * @param by - a fixed address, or the MAC address behind a link-local one
+   * Returns ports of instances with an address in one of the networks.
+   * @param by - a fixed address, or the MAC address of a link-local one
    * @throws CloudError
    */
   async portsAt(
@@ -249,7 +270,10 @@ export class CloudReader {
     return String(this.#options.pageSize);
   }
 
-  /** Every page of a list. The host in a link to the next one may be internal to the cloud. */
+  /**
+   * Returns all entries of a list. Of a link to the next page only the query is used, because its
+   * host may be internal to the cloud.
+   */
   async #pages<S extends TSchema>(
     form: PageForm<S>,
     url: string,
@@ -264,19 +288,24 @@ export class CloudReader {
         throw new CloudError(`${url}: ${form.list}${problem.instancePath}: ${problem.message}`);
       }
       const read = Object(body) as Readonly<Record<string, unknown>>;
-      // One by one: a service without pages answers more entries than a call has arguments.
+      // Push entries one by one: a service without pages may return more entries than a call can
+      // have arguments.
       for (const entry of (read[form.list] ?? []) as readonly Static<S>[]) entries.push(entry);
       const links = (read[`${form.list}_links`] ?? []) as readonly Static<typeof Link>[];
       const next = links.find(({ rel }) => rel === 'next')?.href;
       if (next === undefined) return entries;
       const [, more = ''] = next.split('?');
-      if (more === '' || more === query) throw new CloudError(`${url}: its pages do not end`);
+      if (more === '' || more === query)
+        throw new CloudError(`${url}: the link to the next page refers to the same page`);
       query = more;
     }
     throw new CloudError(`${url}: more than ${maxPages} pages`);
   }
 
-  /** @returns `undefined` for what is not there, if that may be */
+  /**
+   * Sends a GET request.
+   * @returns `undefined` for a missing resource, if `mayBeMissing` is set
+   */
   async #get(url: string, { mayBeMissing = false } = {}): Promise<unknown> {
     for (let attempt = 0; ; attempt += 1) {
       this.#token ??= await this.#logIn();
@@ -293,7 +322,7 @@ export class CloudReader {
       if (result.status !== 200) throw new CloudError(`${place} answered ${result.status}`);
       const body = tryParseJson(result.body);
       if (body !== undefined) return body;
-      throw new CloudError(`${place} answered no JSON, or more than ${maxPageBytes} bytes`);
+      throw new CloudError(`${place}: the response is not JSON, or exceeds ${maxPageBytes} bytes`);
     }
   }
 
@@ -303,7 +332,7 @@ export class CloudReader {
     const result = await requestToken(ask, keystone.url, { user, scope: { project } });
     if (result.isIn) return result.token;
     const { outcome } = result;
-    throw new CloudError('reason' in outcome ? outcome.reason : 'the log-in failed');
+    throw new CloudError('reason' in outcome ? outcome.reason : 'the login failed');
   }
 }
 

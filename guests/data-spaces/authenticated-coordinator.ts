@@ -1,6 +1,6 @@
 /**
- * Values that a server of others keeps: whoever may write there can change them. What this bridge
- * wrote has a MAC over its place, and nothing else is taken for a value.
+ * Authentication of values in an external server, which other programs may be able to modify.
+ * Values of this bridge have a MAC that covers their location. All other values are rejected.
  */
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
@@ -10,7 +10,10 @@ import type { CoordinatedValue, Coordinator } from './coordinator.ts';
 
 const macLength = 32;
 
-/** @param key - 32 bytes that no other program has */
+/**
+ * Wraps a coordinator with authentication.
+ * @param key - 32 bytes, known to this bridge only
+ */
 export function authenticateValues(
   coordinator: Coordinator,
   key: Uint8Array,
@@ -19,7 +22,7 @@ export function authenticateValues(
   const warnings = new RepeatedWarnings(log);
   const macOf = (space: string, name: string, { value, version }: CoordinatedValue): Buffer =>
     createHmac('sha256', key)
-      // As JSON, so that no place reads as another one.
+      // Serialize as JSON, so that different locations never produce the same text.
       .update(JSON.stringify(['saltbridge-data', space, name, version]))
       .update('\n')
       .update(value)
@@ -31,8 +34,12 @@ export function authenticateValues(
       const mac = found.value.subarray(0, macLength);
       const own = { version: found.version, value: found.value.subarray(macLength) };
       if (mac.length !== macLength || !timingSafeEqual(mac, macOf(space, name, own))) {
-        warnings.warn('altered', { space, key: name }, 'a value of a data space was altered');
-        const text = `${name}: what is kept was not written by this bridge; the operator's log has its place`;
+        warnings.warn(
+          'altered',
+          { space, key: name },
+          'a value of a data space was not written by this bridge',
+        );
+        const text = `${name}: the stored value was not written by this bridge; see the log of the master`;
         throw new BridgeError('ERR_DATA_ALTERED', text);
       }
       return own;

@@ -1,4 +1,7 @@
-/** Options `saltbridge: bridge: guests: data: coordinator:`, and what they open. */
+/**
+ * Options in the section `saltbridge: bridge: guests: data: coordinator:`, and the coordinator
+ * that they select.
+ */
 
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -14,7 +17,7 @@ import { type ZookeeperAccess, ZookeeperCoordinator } from './zookeeper-coordina
 
 const strict = { additionalProperties: false };
 const File = Type.String({ minLength: 1, maxLength: 4096 });
-/** Where the values are. */
+/** Path below which values are stored. Default: `/saltbridge/data`. */
 const Root = Type.String({
   pattern: '^(/[A-Za-z0-9][A-Za-z0-9._-]*)+$',
   maxLength: 255,
@@ -34,7 +37,7 @@ const Etcd = Type.Object(
       Type.String({
         pattern: '^https?://[^/@?#]+/?$',
         maxLength: 300,
-        description: 'an address such as https://etcd.example.org:2379',
+        description: 'a URL such as https://etcd.example.org:2379',
       }),
       { minItems: 1, maxItems: 16 },
     ),
@@ -61,17 +64,17 @@ const Zookeeper = Type.Object(
       },
     ),
     path: Type.Optional(Root),
-    /** Whether to use TLS; so where one of the files below is named. */
+    /** Whether to use TLS. Default: true if one of the files below is set. */
     tls: Type.Optional(Type.Boolean()),
     ...tlsFiles,
-    /** One line, `user:password`. */
+    /** File with one line, `user:password`. */
     credentials_file: Type.Optional(File),
     timeout: Type.Optional(Seconds),
   },
   strict,
 );
 
-/** One of both, or neither: the store. */
+/** One of the two services. Without either, values are in the master's store. */
 const CoordinatorSection = Type.Object(
   { etcd: Type.Optional(Etcd), zookeeper: Type.Optional(Zookeeper) },
   {
@@ -82,7 +85,7 @@ const CoordinatorSection = Type.Object(
   },
 );
 
-/** One of both, or neither: the store. */
+/** One of the two services. Without either, values are in the master's store. */
 export type CoordinatorOptions = Static<typeof CoordinatorSection>;
 
 type EtcdOptions = Static<typeof Etcd>;
@@ -94,7 +97,10 @@ const defaultRoot = '/saltbridge/data';
 const defaultTimeout = 5;
 const keyRow = ['guests', 'values-key'];
 
-/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+/**
+ * Validates combinations of options.
+ * @throws BridgeError ERR_BRIDGE_OPTIONS
+ */
 function checkCoordinatorOptions({ etcd, zookeeper }: CoordinatorOptions): void {
   if (etcd !== undefined) checkEtcd(etcd);
   if (zookeeper === undefined) return;
@@ -102,7 +108,7 @@ function checkCoordinatorOptions({ etcd, zookeeper }: CoordinatorOptions): void 
   const { servers, credentials_file: credentials } = zookeeper;
   const clear = servers.map(addressOf).find(({ host }) => !isLoopback(host));
   if (credentials !== undefined && !usesTls(zookeeper) && clear !== undefined) {
-    refuse('zookeeper:servers', `${clear.host}: expected tls, because a password is sent`);
+    refuse('zookeeper:servers', `${clear.host}: tls is required, because a password is sent`);
   }
 }
 
@@ -110,19 +116,19 @@ function checkEtcd(options: EtcdOptions): void {
   checkTls('etcd', options);
   const { endpoints, username, password_file: password } = options;
   if ((username === undefined) !== (password === undefined)) {
-    refuse('etcd:username', 'expected username and password_file, or neither');
+    refuse('etcd:username', 'username and password_file must be set together');
   }
   const clear = endpoints.find(
     (url) => url.startsWith('http:') && !isLoopback(new URL(url).hostname),
   );
   if (username !== undefined && clear !== undefined) {
-    refuse('etcd:endpoints', `${clear}: expected https, because a password is sent`);
+    refuse('etcd:endpoints', `${clear}: https is required, because a password is sent`);
   }
 }
 
 function checkTls(kind: string, { cert_file: cert, key_file: key }: TlsFiles): void {
   if ((cert === undefined) === (key === undefined)) return;
-  refuse(`${kind}:cert_file`, 'expected cert_file and key_file, or neither');
+  refuse(`${kind}:cert_file`, 'cert_file and key_file must be set together');
 }
 
 function refuse(name: string, problem: string): never {
@@ -148,8 +154,8 @@ export interface CoordinatorHost extends Pick<ExtensionHost, 'logger'> {
 }
 
 /**
- * Opens what keeps the values. A server that is away is waited for in the background.
- * @throws BridgeError ERR_BRIDGE_OPTIONS where a file cannot be read
+ * Opens the coordinator. If its server is unavailable, it reconnects in the background.
+ * @throws BridgeError ERR_BRIDGE_OPTIONS if a file cannot be read
  */
 export async function openCoordinator(
   options: CoordinatorOptions,
@@ -161,7 +167,10 @@ export async function openCoordinator(
   return authenticateValues(server, await openSealedKey(state, keyRow), log);
 }
 
-/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+/**
+ * Opens the configured server, or returns `undefined` if there is none.
+ * @throws BridgeError ERR_BRIDGE_OPTIONS
+ */
 async function openServer(
   { etcd, zookeeper }: CoordinatorOptions,
   folder: string,
@@ -188,7 +197,7 @@ async function openServer(
   return undefined;
 }
 
-/** A file that is missing at the start is a mistake; one that is missing later is told in the log. */
+/** Reads the files once. Missing files are an error at the start; later, they are logged. */
 async function tryFiles(kind: string, read: () => Promise<unknown>): Promise<void> {
   try {
     await read();
@@ -231,7 +240,7 @@ async function readTls(
 
 async function readLine(file: string): Promise<string> {
   const line = (await readFile(file, 'utf8')).trim();
-  if (line === '') throw new Error(`${file}: expected a line of text`);
+  if (line === '') throw new Error(`${file}: must have a line of text`);
   return line;
 }
 
@@ -244,17 +253,20 @@ const Section = Type.Object(
   { additionalProperties: false },
 );
 
-/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+/**
+ * Parses the options of data spaces.
+ * @throws BridgeError ERR_BRIDGE_OPTIONS
+ */
 export function parseDataOptions(given: unknown) {
   const data = parseSection('bridge:guests:data', Section, given ?? {});
   const { coordinator = {} } = data;
   checkCoordinatorOptions(coordinator);
   return {
-    /** Bytes of the values of one data space. */
+    /** Maximum size of the values of one data space, in bytes. Default: 64 MiB. */
     bytesPerStack: data.bytes_per_stack ?? 67_108_864,
-    /** Number of values that one data space may have. */
+    /** Maximum number of values of one data space. Default: 10,000. */
     keysPerStack: data.keys_per_stack ?? 10_000,
-    /** Service that stores the values. Default: the store. */
+    /** Service that stores the values. Default: the master's store. */
     coordinator,
   };
 }

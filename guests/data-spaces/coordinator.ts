@@ -1,50 +1,56 @@
-/** Where the values of data spaces are kept: one interface, and its implementation in the store. */
+/**
+ * Storage of the values of data spaces: the interface, and its implementation in the master's
+ * store.
+ */
 
 import Type from 'typebox';
 import { BridgeError } from '#heat-bridge';
 import type { SharedArea } from '#master';
 import { Bytes, defineRow, StoreError } from '#store';
 
-/** A value as it is kept. */
+/** Stored value. */
 export interface CoordinatedValue {
   readonly value: Uint8Array;
-  /** 1 for the first value of a key; each that follows has the next number. */
+  /** Version. The first value of a key has version 1, and each later one the next number. */
   readonly version: number;
 }
 
 /**
- * Keeps values by space and key. What reads them all is a caller of its own for each space. Each call
- * fails with ERR_DATA_UNAVAILABLE where a server that keeps them cannot be asked now; a `put` may
- * have been done then. A `get` fails with ERR_DATA_ALTERED where something else wrote the value.
+ * Stores values by space and key. Each call fails with ERR_DATA_UNAVAILABLE if an external server
+ * is unavailable; a `put` may then have been performed. A `get` fails with ERR_DATA_ALTERED if
+ * another program wrote the value.
  */
 export interface Coordinator {
   get(space: string, key: string): Promise<CoordinatedValue | undefined>;
   /**
-   * Writes the value of a version if the version before it is there now. Durable when it resolves.
-   * @returns false: another version is there, and nothing was written
+   * Writes a version of a value, if the previous version is current. Resolves when it is durable.
+   * @returns false if another version is current; nothing was written then
    */
   put(space: string, key: string, written: CoordinatedValue): Promise<boolean>;
   /**
    * Calls the listener until stopped: after each change of a key, after the end of its space, and
-   * after a time in which a change may have been missed.
+   * after an outage during which a change may have been missed.
    */
   watch(space: string, key: string, listener: () => void): () => void;
-  /** Bytes of each value of a space. */
+  /** Returns the size of each value of a space, in bytes. */
   sizes(space: string): Promise<ReadonlyMap<string, number>>;
-  /** Forgets every value of a space; durable when it resolves. */
+  /** Deletes all values of a space. Resolves when the deletion is durable. */
   remove(space: string): Promise<void>;
-  /** Whether a server that keeps the values is connected; absent: they are in the store. */
+  /** Whether the external server is connected. Absent if values are in the master's store. */
   isConnected?(): boolean;
   close(): Promise<void>;
 }
 
-/** Why a server cannot be asked is for the operator's log: who asks may be a guest. */
+/**
+ * Returns the error for the caller, which may be a guest. The cause is for the operator's log
+ * only.
+ */
 export function unavailableError(cause: unknown): BridgeError {
-  const text = 'the server that keeps the values of data spaces cannot be reached now';
+  const text = 'the server that stores the values of data spaces is unavailable; retry later';
   return new BridgeError('ERR_DATA_UNAVAILABLE', text, { cause });
 }
 
-/** Who waits for changes of which key. */
+/** Listeners for changes, by space and key. */
 export class ChangeListeners {
   readonly #spaces = new Map<string, Map<string, Set<() => void>>>();
 
@@ -65,7 +71,7 @@ export class ChangeListeners {
     return this.#spaces.get(space)?.has(key) ?? false;
   }
 
-  /** Spaces and keys that somebody waits for. */
+  /** Spaces and keys with listeners. */
   get watched(): readonly (readonly [space: string, key: string])[] {
     return [...this.#spaces].flatMap(([space, keys]) =>
       [...keys.keys()].map((key) => [space, key] as const),
@@ -97,10 +103,13 @@ const valueRow = defineRow({
   }),
 });
 
-/** Bytes before the value in rows without a version of the form: the version of the value. */
+/** Size of the version before the value, in bytes, in rows without a format version. */
 const headLength = 6;
 
-/** Keeps values in the store: what this process writes, or another member of a cluster, is told at once. */
+/**
+ * Creates a coordinator in the master's store. Changes of this process and of other members of a
+ * cluster are reported immediately.
+ */
 export async function createStoreCoordinator(
   state: Pick<SharedArea, 'cluster' | 'follow' | 'get' | 'list' | 'write'>,
 ): Promise<Coordinator> {
@@ -143,7 +152,7 @@ export async function createStoreCoordinator(
       await state.write([{ op: 'delete-prefix', prefix: [...prefix, space] }]);
       changes.tellSpace(space);
     },
-    // The store is the master's.
+    // The store belongs to the master.
     close: async () => {},
   };
 }

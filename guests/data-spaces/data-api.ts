@@ -1,4 +1,4 @@
-/** Interfaces to data spaces: for programs, at the local socket, with audit records. */
+/** APIs of data spaces, for programs and the local socket, with audit records. */
 
 import { type RegistrationsApi, registrationMethods } from '#heat-bridge';
 import type { RpcTable } from '#master';
@@ -12,23 +12,23 @@ import {
 import type { DataValues } from './data-values.ts';
 import { readersByKey, splitKey, writtenKeys } from './roles.ts';
 
-/** A value of a data space, without the value itself. */
+/** Declared value of a data space, without its content. */
 interface DataKeyInfo {
   readonly key: string;
   readonly writer: string;
   readonly readers: readonly string[];
   readonly secret: boolean;
   readonly versioned: boolean;
-  /** Bytes that it takes. Absent: it is not written. */
+  /** Size of the value, in bytes. Absent if it has not been written. */
   readonly bytes?: number;
 }
 
-/** A data space and what is written in it. */
+/** Data space with its declared values. */
 export interface DataSpaceDetails extends DataSpaceInfo {
   readonly values: readonly DataKeyInfo[];
 }
 
-/** Data spaces: values that the minions of a stack write for each other. */
+/** API of data spaces: values that the minions of a stack write for each other. */
 export type DataApi = RegistrationsApi<DataSpaceRegistration, DataSpaceInfo, DataSpaceDetails>;
 
 export interface DataApiDeps {
@@ -64,7 +64,7 @@ export function createDataApi({ spaces, values, keysPerStack }: DataApiDeps): Da
   };
 }
 
-/** The methods, called at the local socket as `bridge.data.add` and so on. */
+/** Returns the RPC methods, called on the local socket as `bridge.data.add` and so on. */
 export function dataMethods(data: DataApi): RpcTable {
   return {
     data: registrationMethods(data, {

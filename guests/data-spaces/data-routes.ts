@@ -1,4 +1,6 @@
-/** Data spaces over HTTP, for services: a space is of whoever registers it. */
+/**
+ * HTTP routes of data spaces, for services. A data space belongs to the service that registers it.
+ */
 
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
@@ -24,11 +26,11 @@ const DetailsSchema = Type.Object({
 export interface DataRoutesDeps {
   readonly host: Pick<ExtensionHost, 'decide' | 'holdToken'>;
   readonly keysPerStack: number;
-  /** The interface for somebody, in whose name audit records are. */
+  /** Returns the API for a requester, which audit records name. */
   readonly as: (requester: AuditRequester) => DataApi;
 }
 
-/** See {@link addRegistrationRoutes}. */
+/** Adds the routes of {@link addRegistrationRoutes} for data spaces. */
 export function addDataRoutes(
   app: FastifyInstance,
   server: HttpServerContext,
@@ -43,10 +45,10 @@ export function addDataRoutes(
     bodyLimit: 4_194_304,
     summaries: {
       add: 'Registers a data space: the roles of a stack, and their minions',
-      replace: 'Registers a data space in the place of one of this name, whose values stay',
-      list: "The caller's data spaces",
-      show: "A data space of the caller's: which values are written, without the values",
-      remove: 'Forgets a data space and its values',
+      replace: 'Replaces the data space with this name; its values stay',
+      list: "Lists the caller's data spaces",
+      show: "Returns one of the caller's data spaces, with the keys but not the content of its values",
+      remove: 'Removes a data space and its values',
     },
     body: DataSpaceSchema,
     info: SpaceInfoSchema,

@@ -1,4 +1,4 @@
-/** Data spaces and peers as an extension of the bridge. */
+/** Extension of the bridge that provides data spaces and peers. */
 
 import {
   type BridgeExtensionModule,
@@ -32,7 +32,10 @@ import { addGuestSignalRoute } from './guest-signals.ts';
 import { GuestTokens } from './guest-tokens.ts';
 import { redactReturn } from './secret-returns.ts';
 
-/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+/**
+ * Opens the extension.
+ * @throws BridgeError ERR_BRIDGE_OPTIONS
+ */
 const openDataSpaces: BridgeExtensionModule['open'] = async (host, { sections, names }) => {
   const { data, peers: cloudSection } = parseGuestsSection(sections.guests, names);
   const { bytesPerStack, keysPerStack, coordinator: coordinatorOptions } = parseDataOptions(data);
@@ -96,12 +99,12 @@ const openDataSpaces: BridgeExtensionModule['open'] = async (host, { sections, n
     start: () => {
       state.cluster?.onHeld(() => {
         spaces.takeOver().catch((err: unknown) => {
-          host.logger.error({ err }, 'values of data spaces that have ended are kept');
+          host.logger.error({ err }, 'could not delete the values of ended data spaces');
         });
       });
       if (poller !== undefined) polling = poller.run(closing);
     },
-    // Reads that wait end with the master's closing.
+    // Waiting reads end when the master closes.
     close: async () => {
       await polling;
       await coordinator.close();
@@ -109,7 +112,10 @@ const openDataSpaces: BridgeExtensionModule['open'] = async (host, { sections, n
   };
 };
 
-/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+/**
+ * Reads the secret for notifications, or returns `undefined` if none is configured.
+ * @throws BridgeError ERR_BRIDGE_OPTIONS
+ */
 async function readNotificationSecret(
   host: Pick<ExtensionHost, 'config'>,
   cloud: CloudOptions | undefined,
@@ -119,14 +125,14 @@ async function readNotificationSecret(
   return readSecretFile(cloud.notificationSecret, host, key);
 }
 
-/** Returns a function that reads where minions are connected from. */
+/** Returns a function that reads the addresses from which minions are connected. */
 function addressReader(host: ExtensionHost): () => Promise<AddressOf> {
   const present = createPresence(host);
   return async () => {
     const all = await present();
     return (id) => {
       const minion = all.get(id);
-      // Behind a relay it is no address of the network that others see.
+      // The address of a minion behind a relay is not reachable for peers.
       const isPlain = minion?.isSure === true && !isRelayedAddress(minion.address);
       return isPlain ? minion.address : undefined;
     };
@@ -144,24 +150,24 @@ function createPoller(
   return new PeerPoller({ reader, directory, intervalMs, fullIntervalMs, now, log });
 }
 
-/** The store is always connected. */
+/** Returns the metrics of the coordinator. The master's store counts as connected. */
 function connectionFigures(coordinator: Coordinator): readonly MetricFamily[] {
   const isConnected = coordinator.isConnected?.() ?? true;
-  const help = 'Whether the server that keeps the values of data spaces is connected.';
+  const help = 'Whether the server that stores the values of data spaces is connected.';
   return [figureOf('gauge', 'data_coordinator_connected', help, isConnected ? 1 : 0)];
 }
 
-/** Time that a minion has to answer while it is described, in milliseconds. */
+/** Maximum wait for a minion while it is described, in milliseconds. */
 const answerMs = 1_000;
 
-/** Describes a minion for clients that wait for a value of it. */
+/** Describes the state of a minion, for clients that wait for a value from it. */
 async function describeMinion(
   { admission, isReachable }: Pick<ExtensionHost, 'admission' | 'isReachable'>,
   id: string,
 ): Promise<string> {
-  if (admission.keyOf(id)?.state !== 'accepted') return 'it has no accepted key';
+  if (admission.keyOf(id)?.state !== 'accepted') return 'no accepted key';
   const isThere = await inMilliseconds(isReachable(id), answerMs);
-  return isThere === true ? 'it is connected' : 'it does not answer';
+  return isThere === true ? 'connected' : 'no response';
 }
 
 const checkDataSpaces: BridgeExtensionModule['check'] = ({ sections, names }) => {

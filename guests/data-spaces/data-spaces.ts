@@ -1,4 +1,4 @@
-/** Data spaces: registered roles of stacks, and the minions that have them. */
+/** Data spaces: registered roles of stacks, with their minions. */
 
 import { randomUUID } from 'node:crypto';
 import Type, { type Static } from 'typebox';
@@ -24,9 +24,9 @@ const MinionId = Type.String({ minLength: 1, maxLength: 253 });
 /** Registration of a data space. */
 export const DataSpaceSchema = Type.Object(
   {
-    /** Name of the space; unique to its owner. */
+    /** Name of the space, unique for its owner. */
     name: Name,
-    /** Roles of a stack with their minions; one that writes has one minion. */
+    /** Roles of a stack, with their minions. A role with writes must have at most one minion. */
     roles: Type.Record(
       roleNameSchema,
       Type.Object(
@@ -47,15 +47,15 @@ export const DataSpaceSchema = Type.Object(
 /** Registration of a data space; {@link DataSpaceSchema} documents its fields. */
 export type DataSpaceRegistration = Readonly<Static<typeof DataSpaceSchema>>;
 
-/** A registered data space. */
+/** Registered data space. */
 export interface DataSpace extends DataSpaceRegistration {
   readonly id: string;
   readonly owner: string | undefined;
-  /** Milliseconds since 1970. */
+  /** Time of the registration, in milliseconds since 1970. */
   readonly registeredAt: number;
 }
 
-/** Rows of data spaces. */
+/** Rows `guests/spaces/<id>`. */
 const spaceRow = defineRow({
   name: 'data space',
   schema: Type.Unsafe<DataSpace>(
@@ -71,13 +71,13 @@ const spaceRow = defineRow({
   unversioned: fromJson,
 });
 
-/** A minion's place in a data space. */
+/** Role of a minion in a data space. */
 export interface Membership {
   readonly space: DataSpace;
   readonly role: string;
 }
 
-/** A data space, without its values. */
+/** Data space, without its values. */
 export const SpaceInfoSchema = Type.Object({
   name: Type.String(),
   id: Type.String(),
@@ -86,16 +86,19 @@ export const SpaceInfoSchema = Type.Object({
   roles: Type.Record(Type.String(), Texts),
   /** Number of values that are declared. */
   keys: Type.Integer(),
-  /** Milliseconds since 1970. */
+  /** Time of the registration, in milliseconds since 1970. */
   registeredAt: Type.Integer(),
 });
 
-/** A data space, without its values. */
+/** Data space, without its values. */
 export type DataSpaceInfo = Readonly<Static<typeof SpaceInfoSchema>>;
 
 const isRegistration = compileSchema(DataSpaceSchema);
 
-/** Reads a registration. @throws BridgeError ERR_DATA_FORM, ERR_DATA_QUOTA */
+/**
+ * Parses a registration.
+ * @throws BridgeError ERR_DATA_FORM, ERR_DATA_QUOTA
+ */
 export function parseDataSpace(given: unknown, keysPerStack: number): DataSpaceRegistration {
   const registration = parseForm(isRegistration, given, 'ERR_DATA_FORM', 'registration');
   const { roles } = registration;
@@ -103,7 +106,7 @@ export function parseDataSpace(given: unknown, keysPerStack: number): DataSpaceR
   if (problem !== undefined) throw formError(problem.text);
   for (const [role, { writes = {}, minions }] of Object.entries(roles)) {
     if (Object.keys(writes).length > 0 && minions.length > 1) {
-      throw formError(`roles.${role}.minions: a role that writes has one minion`);
+      throw formError(`roles.${role}.minions: a role with writes must have one minion`);
     }
   }
   const interpreted = findInterpretedText(roles);
@@ -111,10 +114,11 @@ export function parseDataSpace(given: unknown, keysPerStack: number): DataSpaceR
     throw formError(`roles.${interpreted.path.join('.')}: a name ${interpreted.expected}`);
   }
   const minions = minionsOfSpace(registration);
-  if (new Set(minions).size < minions.length) throw formError('roles: a minion has two roles');
+  if (new Set(minions).size < minions.length)
+    throw formError('roles: a minion has more than one role');
   const keys = writtenKeys(roles).size;
   if (keys > keysPerStack) {
-    const text = `${keys} values; keys_per_stack is ${keysPerStack}`;
+    const text = `the space declares ${keys} values, more than keys_per_stack (${keysPerStack})`;
     throw new BridgeError('ERR_DATA_QUOTA', text);
   }
   return registration;
@@ -124,13 +128,13 @@ function formError(text: string): BridgeError {
   return new BridgeError('ERR_DATA_FORM', text);
 }
 
-/** Every minion that has a role. */
+/** Returns every minion with a role. */
 export function minionsOfSpace({ roles }: Pick<DataSpaceRegistration, 'roles'>): string[] {
   return Object.values(roles).flatMap(({ minions }) => minions);
 }
 
 const maxRegistrationBytes = 4_194_304;
-/** Bytes of registrations, all of which are in memory. */
+/** Limits on the size of registrations, in bytes, because all are in memory. */
 const registrationBytes: BudgetLimits = { total: 268_435_456, perOwner: 67_108_864 };
 const prefix = ['guests', 'spaces'];
 const limits = { code: 'ERR_DATA_LIMIT', kind: 'data space' } as const;
@@ -138,21 +142,21 @@ const unknown = { code: 'ERR_DATA_UNKNOWN', kind: 'data space' } as const;
 
 export interface DataSpacesOptions {
   readonly state: SharedArea;
-  /** Forgets the values of a space. */
+  /** Deletes the values of a space. */
   readonly forget: (space: string) => Promise<void>;
-  /** Fires when the bridge is closed. */
+  /** Aborted when the bridge closes. */
   readonly closing: AbortSignal;
-  /** Bytes of registrations. Default: 64 MiB of one owner, 256 MiB in all. */
+  /** Limits on the size of registrations, in bytes. Default: 64 MiB per owner, 256 MiB in total. */
   readonly bytes?: BudgetLimits;
   readonly now: () => number;
 }
 
-/** The registered data spaces. */
+/** Registry of data spaces. */
 export class DataSpaces {
   readonly #options: DataSpacesOptions;
   readonly #spaces = new Map<string, DataSpace>();
   readonly #members = new Map<string, Membership>();
-  /** Of each space, bytes as it is stored. */
+  /** Stored size of each space, in bytes. */
   readonly #sizes = new Map<string, number>();
   readonly #bytes: Budget;
   readonly #changes = new KeyedMutex();
@@ -166,7 +170,7 @@ export class DataSpaces {
     this.#bytes = new Budget(options.bytes ?? registrationBytes);
   }
 
-  /** With those that a process before this one registered. */
+  /** Opens the registry with the stored spaces. */
   static async open(options: DataSpacesOptions): Promise<DataSpaces> {
     const { state } = options;
     const spaces = new DataSpaces(options, await SharedNames.open(state, 'space-names'));
@@ -175,12 +179,12 @@ export class DataSpaces {
     return spaces;
   }
 
-  /** In a cluster: goes on with what other members have not done. */
+  /** In a cluster, completes the removals of other members. */
   takeOver(): Promise<void> {
     return this.#ended.resume();
   }
 
-  /** Whether a space has not ended. */
+  /** Whether a space exists. */
   has(id: string): boolean {
     return this.#spaces.has(id);
   }
@@ -189,14 +193,15 @@ export class DataSpaces {
     return [...this.#spaces.values()];
   }
 
-  /** The space and the role of a minion. */
+  /** Returns the space and the role of a minion. */
   membershipOf(minion: string): Membership | undefined {
     return this.#members.get(minion);
   }
 
   /**
-   * Registers a space; durable when it resolves.
-   * @param replaces - whether one of this name and owner may be there: its values stay
+   * Registers a space. Resolves when it is durable.
+   * @param replaces - whether the registration may replace a space with the same name and owner;
+   * its values stay
    * @throws BridgeError ERR_DATA_EXISTS, ERR_DATA_LIMIT
    */
   add(
@@ -209,7 +214,7 @@ export class DataSpaces {
       if (before !== undefined && !replaces) {
         throw new BridgeError(
           'ERR_DATA_EXISTS',
-          `${registration.name}: the space is there already`,
+          `${registration.name}: a data space with this name already exists; remove or replace it`,
         );
       }
       for (const minion of minionsOfSpace(registration)) {
@@ -226,7 +231,10 @@ export class DataSpaces {
     });
   }
 
-  /** Forgets a space and its values; durable when it resolves. @throws BridgeError ERR_DATA_UNKNOWN */
+  /**
+   * Removes a space and its values. Resolves when the removal is durable.
+   * @throws BridgeError ERR_DATA_UNKNOWN
+   */
   remove(name: string, owner: string | undefined): Promise<DataSpace> {
     return this.#decide(async (steps) => {
       const space = this.find(name, owner);
@@ -235,7 +243,7 @@ export class DataSpaces {
     });
   }
 
-  /** Takes a minion that is no more out of its space, which ends with its last one. */
+  /** Removes a retired minion from its space. A space without minions is removed. */
   dismiss(minion: string): Promise<void> {
     return this.#decide(async (steps) => {
       const space = this.#members.get(minion)?.space;
@@ -250,14 +258,17 @@ export class DataSpaces {
     });
   }
 
-  /** One after the other, at all members of a cluster: a minion is in one space. */
+  /**
+   * Serializes all changes across the members of a cluster, because a minion can be in one space
+   * only.
+   */
   #decide<T>(work: (steps: readonly StateOperation[]) => Promise<T>): Promise<T> {
     return this.#changes.run('spaces', () => this.#names.decide(['spaces'], work));
   }
 
   /**
-   * The space of a name.
-   * @param owner - default: whoever has it, where that is one owner
+   * Returns the space with this name.
+   * @param owner - default: any owner, if only one has the name
    * @throws BridgeError ERR_DATA_UNKNOWN
    */
   find(name: string, owner: string | undefined): DataSpace {
@@ -267,7 +278,7 @@ export class DataSpaces {
   async #write(space: DataSpace, steps: readonly StateOperation[]): Promise<void> {
     const value = spaceRow.encode(space);
     if (value.length > maxRegistrationBytes) {
-      throw formError(`the registration has more than ${maxRegistrationBytes} bytes`);
+      throw formError(`the registration exceeds ${maxRegistrationBytes} bytes`);
     }
     this.#requireBytes(space, value.length);
     const { state } = this.#options;
@@ -275,7 +286,7 @@ export class DataSpaces {
     if (state.cluster === undefined) this.#set(space, value.length);
   }
 
-  /** A space of the store; in a cluster also what any member makes of it. */
+  /** Applies a stored space. In a cluster, also applies the changes of other members. */
   #note(change: StateChange): void {
     if (change.type === 'delete') {
       this.#forget(change.key.at(-1) ?? '');
@@ -289,22 +300,25 @@ export class DataSpaces {
     this.#remember(space, bytes);
   }
 
-  /** Nothing else changes meanwhile: changes follow each other. */
+  /**
+   * Checks the limits on the size of registrations. Changes are serialized, so the result stays
+   * valid.
+   */
   #requireBytes(space: DataSpace, bytes: number): void {
     const { perOwner, total } = this.#options.bytes ?? registrationBytes;
     const more = bytes - (this.#sizes.get(space.id) ?? 0);
     const isFull =
       this.#bytes.heldBy(budgetOwner(space)) + more > perOwner || this.#bytes.total + more > total;
-    // A space that becomes smaller does so in any case.
+    // A space may always become smaller.
     if (more > 0 && isFull) {
-      const text = 'the data spaces of this owner, or all of them, use as many bytes as they may';
+      const text = 'the data spaces of this owner, or all of them, reach the limit of their size';
       throw new BridgeError('ERR_DATA_LIMIT', text);
     }
   }
 
   async #remove({ id }: DataSpace, steps: readonly StateOperation[]): Promise<void> {
     const { state } = this.#options;
-    // First, so that nothing is written to it any more.
+    // Remove it first, so that nothing more is written to it.
     if (state.cluster === undefined) this.#forget(id);
     await state.write([
       { op: 'delete', key: [...prefix, id] },
@@ -314,7 +328,7 @@ export class DataSpaces {
     await this.#ended.forget(id);
   }
 
-  /** What was registered before stays, also where there is less room now. */
+  /** Indexes an existing space, even if the limits are lower now. */
   #remember(space: DataSpace, bytes: number): void {
     this.#spaces.set(space.id, space);
     if (this.#bytes.tryTake(budgetOwner(space), bytes)) this.#sizes.set(space.id, bytes);
@@ -336,7 +350,10 @@ export class DataSpaces {
   }
 }
 
-/** The spaces of the local interface have no owner who could crowd out another: each is its own. */
+/**
+ * Returns the budget to charge. Each space without an owner (from the local interface) has its
+ * own.
+ */
 function budgetOwner({ owner, id }: DataSpace): string {
   return owner ?? id;
 }

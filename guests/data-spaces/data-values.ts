@@ -1,4 +1,4 @@
-/** Values of data spaces: who may write and read them, within quotas, and readers that wait. */
+/** Values of data spaces: permissions, quotas, and waiting readers. */
 
 import { BridgeError } from '#heat-bridge';
 import { findInterpretedText } from '#minion-protocol';
@@ -7,36 +7,36 @@ import { type CoordinatedValue, type Coordinator, unavailableError } from './coo
 import type { DataSpace, DataSpaces, Membership } from './data-spaces.ts';
 import { readersByKey, splitKey, writtenKeys } from './roles.ts';
 
-/** Largest value, bytes in UTF-8. */
+/** Maximum size of a value, in bytes of UTF-8. */
 const maxValueBytes = 65_536;
 
-/** A value as a guest gets it. */
+/** Value, as a guest gets it. */
 export interface DataValue {
   readonly key: string;
   readonly value: string;
   readonly version: number;
 }
 
-/** What was written. */
+/** Result of a write. */
 export interface DataReceipt {
   readonly key: string;
-  /** 0: nobody reads the value, and it is not kept. */
+  /** Version of the value. 0 if no role reads it, so that it is not stored. */
   readonly version: number;
 }
 
-/** A guest that asks. */
+/** Guest that reads a value. */
 export interface DataReader {
-  /** Verified. */
+  /** Authenticated minion id. */
   readonly minion: string;
-  /** Whether nobody else can read the answer. */
+  /** Whether the response is encrypted for this guest only. */
   readonly isPrivate: boolean;
 }
 
 export interface ReadRequest {
   readonly key: string;
-  /** Milliseconds that the value may take to be written. */
+  /** Maximum time to wait for the value, in milliseconds. */
   readonly waitMs: number;
-  /** A version that the reader has: only a later one is wanted. Default 0. */
+  /** Version that the reader already has. Only a later one is returned. Default: 0. */
   readonly after?: number;
 }
 
@@ -46,26 +46,26 @@ export interface DataValuesOptions {
   readonly seal: (plain: Uint8Array) => Uint8Array;
   readonly unseal: (sealed: Uint8Array) => Uint8Array;
   readonly bytesPerStack: number;
-  /** Whether other members of a cluster write values as well. */
+  /** Whether other members of a cluster also write values. */
   readonly isShared: boolean;
-  /** What is known of a minion, for whoever waits for it: `connected`. */
+  /** Describes the state of a minion, for example `connected`, for readers that wait for it. */
   readonly describeMinion: (id: string) => Promise<string>;
-  /** Fires when the bridge is closed. */
+  /** Aborted when the bridge closes. */
   readonly closing: AbortSignal;
 }
 
-/** A read that waits asks a server that is away again after so long, if nothing tells it before. */
+/** Delay before a waiting read retries an unavailable server, in milliseconds. */
 const awayRetryMs = 2_000;
-/** What other members of a cluster have written counts for the quota so much later. */
+/** Time after which the sizes of values from other members are read again, in milliseconds. */
 const sharedSizesMs = 10_000;
 
-/** Reads of a guest that wait, and those of all. */
+/** Maximum number of waiting reads: of one guest, and in total. */
 const waitingReads = { perOwner: 16, total: 10_000 };
 
-/** Bytes of the values of a space, by key. */
+/** Sizes of the values of a space, in bytes, by key. */
 interface KnownSizes {
   readonly sizes: Map<string, number>;
-  /** By `performance.now()`. */
+  /** Time of the read, by `performance.now()`. */
   readonly readAt: number;
 }
 
@@ -80,10 +80,11 @@ export class DataValues {
   }
 
   /**
-   * A value that the minion's role reads, as soon as it is there.
+   * Returns a value that the minion's role reads, as soon as it is written. A waiting read
+   * continues while the server is unavailable.
    * @throws BridgeError ERR_DATA_UNKNOWN, ERR_DATA_DENIED, ERR_DATA_BUSY, ERR_DATA_TIMEOUT,
-   * ERR_DATA_ALTERED, ERR_DATA_VALUE (it was written before such values were refused),
-   * ERR_DATA_UNAVAILABLE (a read that waits goes on meanwhile)
+   * ERR_DATA_ALTERED, ERR_DATA_VALUE for a value that was written before such values were
+   * rejected, ERR_DATA_UNAVAILABLE
    */
   async read(reader: DataReader, { key, waitMs, after = 0 }: ReadRequest): Promise<DataValue> {
     const space = this.#readableSpace(reader, key);
@@ -93,7 +94,7 @@ export class DataValues {
     });
     if (known !== undefined) return known;
     if (!this.#waiting.tryTake(reader.minion)) {
-      throw new BridgeError('ERR_DATA_BUSY', 'too many reads wait; try again later');
+      throw new BridgeError('ERR_DATA_BUSY', 'too many waiting reads; retry later');
     }
     try {
       const found = await this.#wait(reader, { key, waitMs, after });
@@ -105,21 +106,22 @@ export class DataValues {
   }
 
   /**
-   * Writes a value of the minion's role; durable when it resolves. The same value again changes
-   * nothing.
+   * Writes a value of the minion's role. Resolves when it is durable. Writing the current value
+   * again changes nothing. After ERR_DATA_UNAVAILABLE, the value may have been written, and it is
+   * safe to repeat the write.
    * @throws BridgeError ERR_DATA_UNKNOWN, ERR_DATA_DENIED, ERR_DATA_VALUE, ERR_DATA_WRITTEN,
-   * ERR_DATA_QUOTA, ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE (it may have been written: the same value again is right)
+   * ERR_DATA_QUOTA, ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE
    */
   async write(minion: string, key: string, value: string): Promise<DataReceipt> {
     const { space } = this.#membershipOf(minion);
     const bytes = Buffer.from(value);
     if (bytes.length > maxValueBytes || /\p{Surrogate}/u.test(value)) {
-      const text = `${describeKey(key)}: expected text of at most ${maxValueBytes} bytes`;
+      const text = `${describeKey(key)}: must be text of at most ${maxValueBytes} bytes`;
       throw new BridgeError('ERR_DATA_VALUE', text);
     }
     requireInert(key, value);
     return this.#writes.run(space.id, async () => {
-      // As it is when its turn comes.
+      // The membership may have changed meanwhile.
       const current = this.#membershipOf(minion);
       this.#requireWritable(current, key);
       if (!readersByKey(current.space.roles).has(key)) return { key, version: 0 };
@@ -127,14 +129,15 @@ export class DataValues {
     });
   }
 
-  /** Versions and sizes of what is there. */
+  /** Returns the sizes of the written values, in bytes, by key. */
   async list(space: DataSpace): Promise<ReadonlyMap<string, number>> {
     return this.#options.coordinator.sizes(space.id);
   }
 
   /**
-   * What the minion's role reads and is there, by the names of its own software, without what
-   * somebody else has altered or Salt would interpret; nothing where a server that keeps it is away.
+   * Returns the written values that the minion's role reads, by attribute. Altered values and
+   * values that Salt would interpret are omitted. Returns an empty map if an external server is
+   * unavailable.
    */
   async attributesOf({ space, role }: Membership): Promise<ReadonlyMap<string, DataValue>> {
     const found = new Map<string, DataValue>();
@@ -158,7 +161,7 @@ export class DataValues {
     }
   }
 
-  /** Forgets the values of a space. */
+  /** Deletes the values of a space. */
   forget(space: string): Promise<void> {
     return this.#writes.run(space, () => this.#forget(space));
   }
@@ -174,7 +177,10 @@ export class DataValues {
     return membership;
   }
 
-  /** Where the reader finds a value that it may read. */
+  /**
+   * Returns the space of a value that the reader may read.
+   * @throws BridgeError ERR_DATA_UNKNOWN, ERR_DATA_DENIED
+   */
   #readableSpace({ minion, isPrivate }: DataReader, key: string): DataSpace {
     const { space, role } = this.#membershipOf(minion);
     const declared = writtenKeys(space.roles).get(key);
@@ -184,7 +190,7 @@ export class DataValues {
       throw new BridgeError('ERR_DATA_DENIED', text);
     }
     if (declared.secret === true && !isPrivate) {
-      const text = `${key} is secret: it is given to minions of protocol 3, or over HTTPS`;
+      const text = `${key} is secret; it is available to minions with protocol 3 or over HTTPS only`;
       throw new BridgeError('ERR_DATA_DENIED', text);
     }
     return space;
@@ -204,7 +210,10 @@ export class DataValues {
       return { key, version: known.version };
     }
     if (known !== undefined && declared?.versioned !== true) {
-      throw new BridgeError('ERR_DATA_WRITTEN', `${key} has a value, and is written once`);
+      throw new BridgeError(
+        'ERR_DATA_WRITTEN',
+        `${key} is already written, and is declared to be written once`,
+      );
     }
     const isSecret = declared?.secret === true;
     const kept = isSecret ? seal(value) : value;
@@ -213,22 +222,22 @@ export class DataValues {
     const { sizes } = stored;
     const held = [...sizes.values()].reduce((sum, size) => sum + size, 0);
     if (held - (sizes.get(key) ?? 0) + row.length > bytesPerStack) {
-      const text = `${key}: the values of the stack would have more than ${bytesPerStack} bytes (bytes_per_stack)`;
+      const text = `${key}: the values of the stack would exceed ${bytesPerStack} bytes (bytes_per_stack)`;
       throw new BridgeError('ERR_DATA_QUOTA', text);
     }
     const version = (known?.version ?? 0) + 1;
-    // Until it is known to be written, nobody knows what is there.
+    // The sizes are uncertain until the write has succeeded.
     this.#sizes.delete(space.id);
     const isWritten = await coordinator.put(space.id, key, { value: row, version });
-    // A request that was sent twice has been done by the first.
+    // If a request was sent twice, the first one has already written the value.
     if (isWritten || (await this.#isThere(space, key, value))) {
       sizes.set(key, row.length);
       this.#sizes.set(space.id, stored);
-      // Another member has ended the space meanwhile.
+      // Another member may have ended the space meanwhile.
       if (!spaces.has(space.id)) await this.#forget(space.id);
       return { key, version };
     }
-    throw new BridgeError('ERR_DATA_WRITTEN', `${key} was written by somebody else meanwhile`);
+    throw new BridgeError('ERR_DATA_WRITTEN', `${key} was written by another request meanwhile`);
   }
 
   async #isThere(space: DataSpace, key: string, value: Buffer): Promise<boolean> {
@@ -236,7 +245,7 @@ export class DataValues {
     return found !== undefined && value.equals(this.#open(found));
   }
 
-  /** Asked for once where this is the one that writes. */
+  /** Returns the sizes of a space. They are read once if this is the only writer. */
   async #sizesOf(space: string): Promise<KnownSizes> {
     const { coordinator, isShared } = this.#options;
     const known = this.#sizes.get(space);
@@ -256,7 +265,10 @@ export class DataValues {
     return { key, value, version: known.version };
   }
 
-  /** Of thousands that wait, none asks a server that is known to be away. */
+  /**
+   * Returns the current value, without sending a request to a server that is known to be
+   * disconnected.
+   */
   async #currentIfConnected(
     space: DataSpace,
     key: string,
@@ -280,7 +292,7 @@ export class DataValues {
     const { coordinator, closing } = this.#options;
     const end = performance.now() + waitMs;
     for (;;) {
-      // What it may read can have changed meanwhile.
+      // The reader's permissions may change while it waits.
       const space = this.#readableSpace(reader, key);
       const changed = new AbortController();
       const stop = coordinator.watch(space.id, key, () => changed.abort());
@@ -309,8 +321,8 @@ export class DataValues {
     const who = await Promise.all(
       minions.map(async (id) => `minion ${id} (${await this.#options.describeMinion(id)})`),
     );
-    const whom = who.length === 0 ? 'which has no minion any more' : who.join(', ');
-    const text = `${key} is not written yet; awaited is role ${role}, ${whom}`;
+    const whom = who.length === 0 ? 'which has no minion' : who.join(', ');
+    const text = `${key} has not been written yet by role ${role}, ${whom}`;
     return new BridgeError('ERR_DATA_TIMEOUT', text);
   }
 }
@@ -330,11 +342,11 @@ function isCode(error: unknown, code: BridgeError['code']): boolean {
   return error instanceof BridgeError && error.code === code;
 }
 
-/** What a guest asked for is repeated to it only in a form that is short. */
+/** Quotes a key from a guest for an error message, truncated to 200 characters. */
 function describeKey(key: string): string {
   return JSON.stringify(key.slice(0, 200));
 }
 
 function noSpaceError(): BridgeError {
-  return new BridgeError('ERR_DATA_UNKNOWN', 'this minion has no role in a data space');
+  return new BridgeError('ERR_DATA_UNKNOWN', 'the minion has no role in a data space');
 }

@@ -1,4 +1,4 @@
-/** Data spaces that have ended, until their values are forgotten where they are kept. */
+/** Data spaces that have ended, until their values are deleted. */
 
 import { BridgeError } from '#heat-bridge';
 import type { SharedArea, StateOperation } from '#master';
@@ -6,17 +6,20 @@ import { sleepUntilAborted } from '#runtime';
 
 export interface EndedSpacesOptions {
   readonly state: Pick<SharedArea, 'list' | 'write'>;
-  /** Forgets the values of a space. */
+  /** Deletes the values of a space. */
   readonly forget: (space: string) => Promise<void>;
-  /** Fires when the bridge is closed. */
+  /** Aborted when the bridge closes. */
   readonly closing: AbortSignal;
 }
 
 const prefix = ['guests', 'ended-spaces'];
-/** Between two attempts. */
+/** Delay between two attempts, in milliseconds. */
 const retryMs = 5_000;
 
-/** A server that is away does not keep a space from ending: its values are forgotten later. */
+/**
+ * Deletes the values of ended spaces. A space can end while the server is unavailable; its values
+ * are then deleted later.
+ */
 export class EndedSpaces {
   readonly #options: EndedSpacesOptions;
   readonly #waiting = new Set<string>();
@@ -26,7 +29,7 @@ export class EndedSpaces {
     this.#options = options;
   }
 
-  /** Goes on with what another process has not done. */
+  /** Continues deletions that another process did not complete. */
   async resume(): Promise<void> {
     for await (const { key } of this.#options.state.list(prefix)) {
       this.#waiting.add(key.at(-1) ?? '');
@@ -34,12 +37,12 @@ export class EndedSpaces {
     this.#retry();
   }
 
-  /** Keeps it, for the transaction that ends the space. */
+  /** Returns the operation that records the end, for the transaction that ends the space. */
   operation(space: string): StateOperation {
     return { op: 'put', key: [...prefix, space], value: new Uint8Array() };
   }
 
-  /** Forgets its values now, or later where they cannot be reached. */
+  /** Deletes the values of a space now, or later if the server is unavailable. */
   async forget(space: string): Promise<void> {
     try {
       await this.#forgetNow(space);
@@ -70,7 +73,7 @@ export class EndedSpaces {
       await sleepUntilAborted(retryMs, closing);
       for (const space of [...this.#waiting]) {
         if (closing.aborted) return;
-        // Whoever keeps the values tells the log why.
+        // The coordinator logs the reason.
         const isDone = await this.#forgetNow(space).then(
           () => true,
           () => false,

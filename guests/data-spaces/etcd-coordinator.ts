@@ -1,4 +1,4 @@
-/** Values of data spaces in etcd. */
+/** Storage of data space values in etcd. */
 
 import { RepeatedWarnings, retryDelayMs, Semaphore, sleepUntilAborted } from '#runtime';
 import { ChangeListeners, type Coordinator, unavailableError } from './coordinator.ts';
@@ -6,23 +6,29 @@ import { type EtcdAnswer, type EtcdGateway, isMap } from './etcd-gateway.ts';
 
 export interface EtcdCoordinatorOptions {
   readonly gateway: EtcdGateway;
-  /** Keys begin with it: `/saltbridge/data/`. */
+  /** Prefix of the keys, for example `/saltbridge/data/`. */
   readonly prefix: string;
   readonly log: { warn(about: object, message: string): void };
 }
 
-/** Between two questions whether etcd is still there: a stream says nothing where nothing changes. */
+/**
+ * Interval between two checks of the connection, in milliseconds. An idle stream does not show a
+ * lost one.
+ */
 const heartbeatMs = 10_000;
 const reconnectDelays = { initialDelayMs: 200, maxDelayMs: 10_000 };
-/** Requests at a time; the time of the others does not run yet. */
+/** Maximum number of concurrent requests. The timeout of waiting ones has not started. */
 const maxRequests = 64;
-/** Bytes of the values that one answer should have; how many values that is follows from the last. */
+/**
+ * Target size of a page of values, in bytes. The number of values per page is adapted to the
+ * previous page.
+ */
 const pageBytes = 1_048_576;
 const pageKeys = { first: 16, most: 1_000 };
 
 /**
- * Keeps values in etcd: key `<prefix><space>/<key>`, whose version in etcd is that of the value. One
- * stream tells of all changes.
+ * Creates a coordinator in etcd. A value has the key `<prefix><space>/<key>`, and its version is
+ * that of the key in etcd. One stream reports all changes.
  */
 export function createEtcdCoordinator({
   gateway,
@@ -36,7 +42,7 @@ export function createEtcdCoordinator({
   let isConnected = false;
   const warn = (kind: 'call' | 'stream', err: unknown): void => {
     if (closing.signal.aborted) return;
-    const message = 'etcd, which keeps the values of data spaces, does not answer';
+    const message = 'etcd, which stores the values of data spaces, does not respond';
     warnings.warn(kind, { err }, message);
   };
   const call = async (path: string, body: object): Promise<EtcdAnswer> => {
@@ -53,14 +59,14 @@ export function createEtcdCoordinator({
     changes.tell(name.slice(prefix.length, slash), name.slice(slash + 1));
   };
 
-  /** From the first answer on, every change is told. */
+  /** Follows changes. After the first response, every change is reported. */
   const follow = async (signal: AbortSignal): Promise<void> => {
     const range = { key: toBase64(prefix), range_end: toBase64(endOf(prefix)) };
     const body = { create_request: { ...range, fragment: true } };
     for await (const answer of gateway.stream('/v3/watch', body, signal)) {
       const result = isMap(answer.result) ? answer.result : undefined;
       if (result === undefined || result.canceled === true) {
-        throw new Error(`etcd ends its stream: ${JSON.stringify(answer).slice(0, 300)}`);
+        throw new Error(`etcd ended the stream: ${JSON.stringify(answer).slice(0, 300)}`);
       }
       if (result.created === true) {
         isConnected = true;
@@ -136,13 +142,13 @@ export function createEtcdCoordinator({
   };
 }
 
-/** Ends a stream whose server answers nothing any more. */
+/** Aborts a stream whose server no longer responds. */
 async function beat(gateway: EtcdGateway, stream: AbortController): Promise<void> {
   for (;;) {
     await sleepUntilAborted(heartbeatMs, stream.signal);
     if (stream.signal.aborted) return;
     try {
-      // What a majority must have agreed to; there is no such key.
+      // A read that requires a quorum; the key does not exist.
       await gateway.call('/v3/kv/range', { key: toBase64('\0'), count_only: true });
     } catch {
       stream.abort();
@@ -159,7 +165,7 @@ interface EtcdValue {
 function valuesOf({ kvs }: EtcdAnswer): readonly EtcdValue[] {
   return listOf(kvs).map(({ key, value, version }) => ({
     name: Buffer.from(String(key), 'base64').toString('utf8'),
-    // An empty value is left out.
+    // etcd omits empty values.
     value: Buffer.from(typeof value === 'string' ? value : '', 'base64'),
     version: Number(version),
   }));
@@ -179,7 +185,7 @@ function toBase64(text: string): string {
   return Buffer.from(text).toString('base64');
 }
 
-/** The first key after all that begin with a prefix, which ends with a slash. */
+/** Returns the first key after all keys with a prefix that ends with a slash. */
 function endOf(prefix: string): string {
   return `${prefix.slice(0, -1)}0`;
 }

@@ -1,30 +1,39 @@
-/** Calls of etcd's JSON gateway [etcd 3.4: API, gRPC gateway], and streams of what it tells. */
+/** Client of etcd's JSON gateway [etcd 3.4: API, gRPC gateway], for calls and streams. */
 
 import http, { type IncomingMessage } from 'node:http';
 import https from 'node:https';
 import { timeLimit, tryParseJson } from '#runtime';
 
-/** What a connection needs that is read from files. */
+/** Credentials of a connection, which are read from files. */
 export interface EtcdAccess {
   readonly tls?: { readonly ca?: Buffer; readonly cert?: Buffer; readonly key?: Buffer };
   readonly user?: { readonly name: string; readonly password: string };
 }
 
 export interface EtcdGatewayOptions {
-  /** `https://etcd-1.example.org:2379`; tried in this order, the last that answered first. */
+  /**
+   * Servers, for example `https://etcd-1.example.org:2379`, in the order of attempts. The last one
+   * that responded is tried first.
+   */
   readonly endpoints: readonly string[];
-  /** Asked again after a failure, so that renewed files are taken. @throws Error */
+  /**
+   * Reads the credentials. Called again after a failure, so that renewed files are used.
+   * @throws Error
+   */
   readonly readAccess: () => Promise<EtcdAccess>;
-  /** Milliseconds for one server to answer. */
+  /** Timeout of one server, in milliseconds. */
   readonly timeoutMs: number;
 }
 
-/** An answer of etcd's. */
+/** Response of etcd. */
 export type EtcdAnswer = Readonly<Record<string, unknown>>;
 
-/** Bytes of an answer, and of one line of a stream. */
+/** Maximum size of a response, and of one line of a stream, in bytes. */
 const maxAnswerBytes = 16_777_216;
-/** A log-in that was refused is not tried again for so long: each costs etcd a bcrypt. */
+/**
+ * Delay before the next login after a rejected one, in milliseconds. Each login costs etcd a
+ * bcrypt computation.
+ */
 const logInRetryMs = 30_000;
 
 interface Session {
@@ -33,13 +42,13 @@ interface Session {
   token: Promise<string> | undefined;
 }
 
-/** What etcd answered in place of a result. */
+/** Error response of etcd. */
 class EtcdRefusal extends Error {
-  /** Whether another token may be taken. */
+  /** Whether a new token may help. */
   readonly isOfToken: boolean;
 
   constructor(status: number, text: string) {
-    super(`etcd answers ${status}: ${text}`);
+    super(`etcd responded with ${status}: ${text}`);
     this.isOfToken =
       status === 401 || /auth token|user name is empty|revision in header/.test(text);
   }
@@ -56,12 +65,19 @@ export class EtcdGateway {
     this.#endpoints = options.endpoints;
   }
 
-  /** @param path - `/v3/kv/range` @throws Error where no server does it */
+  /**
+   * Calls a method.
+   * @param path - path of the method, for example `/v3/kv/range`
+   * @throws Error if no server performs it
+   */
   async call(path: string, body: object): Promise<EtcdAnswer> {
     return oneAnswer(await this.#readInTime(await this.#open(path, body)));
   }
 
-  /** Opens a stream, of which each line is an answer. The signal ends it. @throws Error */
+  /**
+   * Opens a stream with one response per line, until the signal fires.
+   * @throws Error
+   */
   async *stream(path: string, body: object, closing: AbortSignal): AsyncGenerator<EtcdAnswer> {
     const response = await this.#open(path, body);
     const end = (): void => {
@@ -85,12 +101,12 @@ export class EtcdGateway {
     }
   }
 
-  /** Ends its connections. */
+  /** Closes the connections. */
   async close(): Promise<void> {
     await this.#forgetSession();
   }
 
-  /** The first server that answers. */
+  /** Sends a request to the first server that responds. */
   async #open(path: string, body: object): Promise<IncomingMessage> {
     let problem: unknown;
     for (const endpoint of this.#endpoints) {
@@ -115,7 +131,7 @@ export class EtcdGateway {
       return await this.#send(session, { endpoint, path, body, token });
     } catch (error) {
       if (!(error instanceof EtcdRefusal && error.isOfToken && token !== undefined)) throw error;
-      // It has ended: tokens do when they are not used.
+      // The token has expired; unused tokens expire in etcd.
       session.token = undefined;
       const next = await this.#tokenOf(session, endpoint);
       return this.#send(session, { endpoint, path, body, token: next });
@@ -137,16 +153,16 @@ export class EtcdGateway {
   async #forgetSession(): Promise<void> {
     const known = this.#session;
     this.#session = undefined;
-    // A file that cannot be read is told to whoever asked.
+    // The error of an unreadable file was reported to the caller that waited for the session.
     const session = await known?.catch(() => undefined);
-    // What is under way on other connections ends by itself.
+    // Requests on other connections end on their own.
     for (const agent of Object.values(session?.agents ?? {})) {
       for (const sockets of Object.values(agent.freeSockets))
         for (const it of sockets ?? []) it.destroy();
     }
   }
 
-  /** One log-in at a time. */
+  /** Returns the token of a session. Concurrent callers share one login. */
   async #tokenOf(session: Session, endpoint: string): Promise<string | undefined> {
     const { user } = session.access;
     if (user === undefined) return undefined;
@@ -171,7 +187,7 @@ export class EtcdGateway {
       const request = { endpoint, path, body: user, token: undefined };
       const { token } = oneAnswer(await this.#readInTime(await this.#send(session, request)));
       if (typeof token === 'string') return token;
-      throw new Error('etcd answers a log-in without a token');
+      throw new Error('etcd responded to the login without a token');
     } catch (error) {
       if (error instanceof EtcdRefusal) {
         this.#refusedLogIn = { until: performance.now() + logInRetryMs, error };
@@ -192,14 +208,16 @@ export class EtcdGateway {
       throw new EtcdRefusal(response.statusCode ?? 0, reason);
     } catch (error) {
       if (!signal.aborted) throw error;
-      throw new Error(`no answer of ${request.endpoint} in ${timeoutMs} ms`, { cause: error });
+      throw new Error(`no response from ${request.endpoint} within ${timeoutMs} ms`, {
+        cause: error,
+      });
     } finally {
       clear();
     }
   }
 
   async #readInTime(response: IncomingMessage): Promise<string> {
-    const late = new Error('an answer of etcd did not end in time');
+    const late = new Error('a response of etcd timed out');
     const timer = setTimeout(() => response.destroy(late), this.#options.timeoutMs);
     try {
       return await readText(response);
@@ -216,7 +234,9 @@ interface GatewayRequest {
   readonly token: string | undefined;
 }
 
-/** A connection that was idle may have ended meanwhile: the request goes once more, on a new one. */
+/**
+ * Sends a request. If an idle connection was closed meanwhile, sends it again on a new connection.
+ */
 async function send(
   session: Session,
   request: GatewayRequest,
@@ -242,7 +262,7 @@ function startRequest(
   const headers = {
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(content),
-    // A server that has lost the others ends its streams.
+    // A server without a leader then ends its streams.
     'grpc-metadata-hasleader': 'true',
     ...(token === undefined ? {} : { authorization: token }),
   };
@@ -264,7 +284,7 @@ async function readText(response: IncomingMessage): Promise<string> {
   for await (const part of response) {
     const bytes: Buffer = part;
     length += bytes.length;
-    if (length > maxAnswerBytes) throw new Error('an answer of etcd is too long');
+    if (length > maxAnswerBytes) throw new Error('a response of etcd is too long');
     parts.push(bytes);
   }
   return Buffer.concat(parts).toString('utf8');
@@ -274,10 +294,10 @@ function oneAnswer(text: string, mustBe = true): EtcdAnswer {
   const answer = tryParseJson(text);
   if (isMap(answer)) return answer;
   if (!mustBe) return {};
-  throw new Error('etcd answers what is no JSON object');
+  throw new Error('the response of etcd is not a JSON object');
 }
 
-/** A JSON object. */
+/** Whether a value is a JSON object. */
 export function isMap(value: unknown): value is EtcdAnswer {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -3,11 +3,15 @@ import type { HttpServerContext } from '#master';
 import type { AgentRequests } from '../services.ts';
 import type { Guest, GuestTokens } from './guest-tokens.ts';
 
-/** Finds the machine that sends a request: by a metadata agent, or with its token. */
+/**
+ * Authenticates the machine of a request, which comes from a metadata agent or has the machine's
+ * token.
+ */
 export type GuestIdentifier = (request: FastifyRequest) => Promise<Guest>;
 
 /**
- * @param agents - requests of metadata agents, if the bridge accepts any
+ * Creates a function that authenticates machines.
+ * @param agents - requests of metadata agents, if they are enabled
  * @returns a function that throws AuthenticationError ERR_EAUTH_TOKEN and BridgeError
  * ERR_ENROLL_UNKNOWN
  */

@@ -1,4 +1,4 @@
-/** What guests find in their pillar: the profile of `sdb://`, and values that are known. */
+/** Pillar data for guests: the profile of `sdb://`, written values, and peers. */
 
 import { BridgeError } from '#heat-bridge';
 import type { ExtPillar } from '#master';
@@ -14,13 +14,14 @@ export interface GuestPillarDeps {
   readonly requests: Pick<GuestRequests, 'peers' | 'permits'>;
 }
 
-/** Peers in a pillar, which each of them has: others are to be asked for. */
+/** Maximum number of peers in a pillar. Guests can request the others. */
 const maxPillarPeers = 100;
 
 /**
- * `saltbridge:driver` makes `saltbridge` a profile of `sdb://`. `saltbridge:data` has `reads` and
- * `writes` (attribute → key), `unread` (keys that nobody reads) and `attributes` (values that are
- * there when the pillar is made); `saltbridge:peers` is as `saltbridge_peers.list` has it.
+ * Creates the pillar. `saltbridge:driver` makes `saltbridge` a profile of `sdb://`.
+ * `saltbridge:data` has `reads` and `writes` (attribute → key), `unread` (keys that no role reads)
+ * and `attributes` (values at the time of rendering). `saltbridge:peers` has the result of
+ * `saltbridge_peers.list`.
  */
 export function guestPillar(deps: GuestPillarDeps): ExtPillar {
   return {
@@ -66,7 +67,7 @@ async function peersOf(id: string, { requests }: GuestPillarDeps): Promise<WireM
     const peers = { ...list, peers: list.peers.slice(0, maxPillarPeers) };
     return { peers: peersAsWire(isCut ? { ...peers, truncated: true } : peers) };
   } catch (error) {
-    // It was not enrolled.
+    // The minion was not enrolled.
     if (error instanceof BridgeError && error.code === 'ERR_ENROLL_UNKNOWN') return undefined;
     throw error;
   }

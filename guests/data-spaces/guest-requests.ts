@@ -1,6 +1,6 @@
 /**
- * What guests ask for: as runners of their minions, and over HTTPS. Both ways are decided by the
- * same rules: the action `runner`, for the minion, with the arguments as keywords.
+ * Requests of guests, as runners of their minions and over HTTPS. The same rules apply to both:
+ * the action `runner` for the minion, with the arguments as keywords.
  */
 
 import Type from 'typebox';
@@ -15,14 +15,14 @@ type MinionRunners = NonNullable<OpenExtension['minionRunners']>;
 
 type MinionRunnerCall = Parameters<MinionRunners[string]>[0];
 
-/** Names of the runners, which rules of the action `runner` name. */
+/** Names of the runners, as rules of the action `runner` name them. */
 export const guestRunners = {
   get: 'saltbridge_data.get',
   put: 'saltbridge_data.put',
   peers: 'saltbridge_peers.list',
 } as const;
 
-/** Seconds that one request waits at most; whoever waits longer asks again. */
+/** Maximum wait of one request, in seconds. Clients repeat the request to wait longer. */
 const maxWaitSeconds = 25;
 
 const strict = { additionalProperties: false };
@@ -39,11 +39,11 @@ export interface GuestRequestsDeps {
   readonly host: HostOfGuests;
   readonly values: DataValues;
   readonly peers: PeerDirectory;
-  /** Where minions are heard from now. */
+  /** Returns the addresses from which minions are connected now. */
   readonly addresses: () => Promise<AddressOf>;
 }
 
-/** The requests, whichever way they come. */
+/** Handler of guests' requests, over either transport. */
 export class GuestRequests {
   readonly #host: HostOfGuests;
   readonly #values: DataValues;
@@ -57,13 +57,19 @@ export class GuestRequests {
     this.#addresses = addresses;
   }
 
-  /** @throws BridgeError ERR_DATA_FORM, ERR_ENROLL_UNKNOWN */
+  /**
+   * Returns the peers of a minion.
+   * @throws BridgeError ERR_DATA_FORM, ERR_ENROLL_UNKNOWN
+   */
   async peers(minion: string, given: object = {}): Promise<PeerList> {
     const { together = false } = parseForm(isPeers, given, 'ERR_DATA_FORM', 'the request');
     return this.#peers.of(minion, await this.#addresses(), together);
   }
 
-  /** @throws BridgeError; see {@link DataValues.read} */
+  /**
+   * Reads a value.
+   * @throws BridgeError as {@link DataValues.read}
+   */
   async get(minion: string, given: object, isPrivate: boolean): Promise<DataValue> {
     const { key, wait = 0, after } = parseForm(isGet, given, 'ERR_DATA_FORM', 'the request');
     const request: ReadRequest = {
@@ -74,7 +80,10 @@ export class GuestRequests {
     return this.#values.read({ minion, isPrivate }, request);
   }
 
-  /** @throws BridgeError; see {@link DataValues.write} */
+  /**
+   * Writes a value, with an audit record.
+   * @throws BridgeError as {@link DataValues.write}
+   */
   async put(minion: string, given: object): Promise<DataReceipt> {
     const { key, value } = parseForm(isPut, given, 'ERR_DATA_FORM', 'the request');
     const receipt = await this.#values.write(minion, key, value);
@@ -87,7 +96,7 @@ export class GuestRequests {
     return receipt;
   }
 
-  /** Whether rules permit a minion a runner with these keywords. */
+  /** Whether rules permit a minion to call a runner with these keywords. */
   permits(minion: string, fun: string, kwargs: Readonly<Record<string, string>>): boolean {
     const call = { fun, args: [], kwargs: new Map(Object.entries(kwargs)) };
     const subject = { kind: 'minion', id: minion } as const;
@@ -95,7 +104,7 @@ export class GuestRequests {
     return effect === 'allow';
   }
 
-  /** For minions; the master has asked the policy. */
+  /** Runners for minions. The master has already checked the rules. */
   get runners(): MinionRunners {
     return {
       [guestRunners.get]: (call) =>
@@ -109,7 +118,7 @@ export class GuestRequests {
     };
   }
 
-  /** An error is an answer with its code, which the module on the minion raises. */
+  /** Returns the result, or an error with its code, which the module on the minion raises. */
   async #answer(work: () => Promise<WireMap>): Promise<WireMap> {
     try {
       return await work();
@@ -121,13 +130,19 @@ export class GuestRequests {
   }
 }
 
-/** As a minion gets it. */
+/** Converts peers to wire values. */
 export function peersAsWire(list: PeerList): WireMap {
   return JSON.parse(JSON.stringify(list));
 }
 
-/** @throws BridgeError ERR_DATA_FORM */
+/**
+ * Returns the keywords of a call.
+ * @throws BridgeError ERR_DATA_FORM
+ */
 function keywordsOf({ arg, kwarg }: MinionRunnerCall): object {
   if (arg.length === 0) return kwarg;
-  throw new BridgeError('ERR_DATA_FORM', 'expected keywords, such as key, and no other arguments');
+  throw new BridgeError(
+    'ERR_DATA_FORM',
+    'positional arguments are not supported; use keywords such as key',
+  );
 }

@@ -1,4 +1,6 @@
-/** Requests of machines over HTTPS, with a token of their enrolment or by a metadata agent. */
+/**
+ * HTTPS routes for guests, authenticated by the token of their enrolment or by a metadata agent.
+ */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
 import type { TSchema } from 'typebox';
@@ -15,10 +17,11 @@ const textTypes = ['text/plain'];
 const text: TSchema = Type.String();
 const receiptSchema = Type.Object({ key: text, version: Type.Integer() });
 
-/** Of each route, what it is. */
+/** Schemas of the routes. */
 const routes: Readonly<Record<'get' | 'peers' | 'program' | 'put', FastifySchema>> = {
   get: describeRoute({
-    summary: "A value that the machine's role reads, as text; X-Saltbridge-Version has its version",
+    summary:
+      "Returns a value that the machine's role reads, as text; X-Saltbridge-Version has its version",
     query: { key: text, wait: Type.Optional(Type.Number()), after: Type.Optional(Type.Integer()) },
     answer: text,
     answerTypes: textTypes,
@@ -31,19 +34,22 @@ const routes: Readonly<Record<'get' | 'peers' | 'program' | 'put', FastifySchema
     answer: receiptSchema,
   }),
   peers: describeRoute({
-    summary: "Instances of the machine's project: its peers",
+    summary: 'Lists the peers of the machine: instances of its project',
     query: { together: Type.Optional(Type.Boolean()) },
     answer: PeersSchema,
   }),
   program: describeRoute({
-    summary: 'The program saltbridge-data, for machines with a shell',
+    summary: 'Returns the program saltbridge-data, for machines with a shell',
     answer: text,
     answerTypes: textTypes,
   }),
 };
 
 const plainText = 'text/plain; charset=utf-8';
-/** Beyond the largest value, so that one that is too large is told so. */
+/**
+ * Maximum size of a body, in bytes. It exceeds the largest value, so that a value that is too
+ * large gets a specific error.
+ */
 const bodyLimit = 131_072;
 
 interface DataQuery {
@@ -57,7 +63,7 @@ export interface GuestRoutesDeps {
   readonly program: string;
 }
 
-/** `GET` and `PUT guest/data?key=KEY`, `GET guest/peers` and `GET guest/saltbridge-data`. */
+/** Adds `GET` and `PUT guest/data?key=KEY`, `GET guest/peers` and `GET guest/saltbridge-data`. */
 export function addGuestRoutes(
   app: FastifyInstance,
   { requests, guestOf, program }: GuestRoutesDeps,
@@ -68,7 +74,7 @@ export function addGuestRoutes(
     kwargs: Readonly<Record<string, string>>,
   ): void => {
     if (!requests.permits(minion, fun, kwargs)) {
-      throw new AuthorizationError(`no rule permits this minion the runner ${fun}`);
+      throw new AuthorizationError(`no rule permits the minion to call the runner ${fun}`);
     }
   };
   const permitted = async (

@@ -1,4 +1,4 @@
-/** Signals of guests over HTTPS, for machines whose minion does not run, or that have a shell alone. */
+/** HTTPS route for signals of guests whose minion does not run, or that have a shell only. */
 
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
@@ -9,9 +9,12 @@ import { readJsonInSteps, StepScheduler, TokenBuckets } from '#runtime';
 import { textOf } from '../request-body.ts';
 import type { GuestIdentifier } from './guest-identifier.ts';
 
-/** Signals of one guest. */
+/** Maximum rate of signals of one guest. */
 const rate = { perSecond: 1, burst: 60 };
-/** Beyond the largest signal, so that one that is too large is told so. */
+/**
+ * Maximum size of a body, in bytes. It exceeds the largest signal, so that a signal that is too
+ * large gets a specific error.
+ */
 const bodyLimit = 1_048_576;
 const maxValues = 100_000;
 
@@ -30,8 +33,8 @@ export interface GuestSignalDeps {
 }
 
 /**
- * `POST guest/signals?alias=ALIAS`: the same rules decide as for the event `heat/ALIAS` of its
- * minion. Durable when it is answered.
+ * Adds `POST guest/signals?alias=ALIAS`. The same rules apply as for the event `heat/ALIAS` of the
+ * guest's minion. The signal is durable when the response is sent.
  */
 export function addGuestSignalRoute(
   app: FastifyInstance,
@@ -45,7 +48,10 @@ export function addGuestSignalRoute(
     async (request): Promise<object> => {
       const { minion } = await guestOf(request);
       if (!rates.tryTake(minion)) {
-        throw new AuthenticationError('ERR_EAUTH_LIMIT', 'too many signals of this machine');
+        throw new AuthenticationError(
+          'ERR_EAUTH_LIMIT',
+          'too many signals of this machine; retry later',
+        );
       }
       const tag = `heat/${request.query.alias ?? ''}`;
       const text = textOf(request.body);
@@ -59,25 +65,28 @@ export function addGuestSignalRoute(
       const subject = { kind: 'minion', id: minion } as const;
       const { effect } = host.decide({ subject, action: 'signal', resource });
       if (effect !== 'allow') {
-        throw new AuthorizationError('no rule permits this minion the signal');
+        throw new AuthorizationError('no rule permits the minion to send the signal');
       }
       const taken = await intake.accept({ tag, data, sender: minion, request: undefined });
       if (taken.kind === 'accepted') return {};
       throw new BridgeError(
         taken.isFull ? 'ERR_SIGNAL_QUOTA' : 'ERR_HANDLE_UNKNOWN',
-        `the signal was not taken: ${taken.reason}`,
+        `the signal was rejected: ${taken.reason}`,
       );
     },
   );
 }
 
-/** @throws BridgeError ERR_HANDLE_FORM, without the text */
+/**
+ * Parses a signal.
+ * @throws BridgeError ERR_HANDLE_FORM, without the text
+ */
 async function parseSignalText(text: string, scheduler: StepScheduler): Promise<WireMap> {
   try {
     const value = await scheduler.run(readJsonInSteps(text, { maxValues, isStrict: true }));
     if (isWireMap(value)) return value;
   } catch {
-    // Told below, without what was sent.
+    // The error below does not repeat the text.
   }
-  throw new BridgeError('ERR_HANDLE_FORM', 'the signal: expected a map in JSON');
+  throw new BridgeError('ERR_HANDLE_FORM', 'the signal must be a JSON object');
 }

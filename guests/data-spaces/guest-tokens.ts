@@ -1,16 +1,16 @@
-/** Tokens by which enrolled machines call the bridge over HTTPS, each as its own minion. */
+/** Tokens with which enrolled machines call the bridge over HTTPS, each as its own minion. */
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Enrolment } from '#heat-bridge';
 import { AuthenticationError, type StateArea } from '#master';
 import { openSealedKey } from '../sealed-key.ts';
 
-/** A guest that has shown who it is. */
+/** Authenticated guest. */
 export interface Guest {
   /** Id of its minion. */
   readonly minion: string;
   readonly project: string;
-  /** What the cloud calls it. */
+  /** Name of the instance in the cloud. */
   readonly instance?: string;
 }
 
@@ -23,8 +23,8 @@ const keyRow = ['guests', 'token-key'];
 const tokenForm = /^sbg1\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})$/;
 
 /**
- * A token is made from the number of an enrolment and its key's fingerprint, so nothing of it is
- * stored, and it ends with the enrolment.
+ * Creates and verifies tokens. A token is derived from the number of an enrolment and the
+ * fingerprint of its key. It is not stored, and becomes invalid with the enrolment.
  */
 export class GuestTokens {
   readonly #key: Uint8Array;
@@ -39,13 +39,16 @@ export class GuestTokens {
     return new GuestTokens(await openSealedKey(state, keyRow), findEnrolment);
   }
 
-  /** The token of an enrolment that has a key; `undefined`: it has none yet. */
+  /** Returns the token of an enrolment, or `undefined` if it has no key yet. */
   of({ number, fingerprint }: Enrolment): string | undefined {
     if (fingerprint === undefined) return undefined;
     return `sbg1.${number}.${this.#mac(number, fingerprint).toString('base64url')}`;
   }
 
-  /** Whose token it is. @throws AuthenticationError ERR_EAUTH_TOKEN */
+  /**
+   * Returns the guest of a token.
+   * @throws AuthenticationError ERR_EAUTH_TOKEN
+   */
   identify(token: string): Guest {
     const [, number = '', mac = ''] = tokenForm.exec(token) ?? [];
     const enrolment = number === '' ? undefined : this.#findEnrolment(number);
@@ -63,5 +66,8 @@ export class GuestTokens {
 }
 
 function refusedToken(): AuthenticationError {
-  return new AuthenticationError('ERR_EAUTH_TOKEN', 'this is no token of an enrolled machine');
+  return new AuthenticationError(
+    'ERR_EAUTH_TOKEN',
+    'token rejected: it was not issued to an enrolled machine',
+  );
 }

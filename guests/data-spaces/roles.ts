@@ -1,6 +1,6 @@
 /**
- * Roles of a stack: which values each writes and reads. Templates declare them, and data spaces are
- * registered with them.
+ * Roles of a stack, with the values that each writes and reads. Templates declare them, and data
+ * spaces are registered with them.
  */
 
 import Type, { type Static, type TObject } from 'typebox';
@@ -11,25 +11,27 @@ export const roleNameSchema = Type.String({
   pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$',
 });
 const Attribute = Type.String({ pattern: '^[^\\p{C}]{1,255}$' });
-/** `role/name`. */
+/** Key of a value: `role/name`. */
 const ValueKey = Type.String({ maxLength: 193 });
 
-/** Fields of a value that the guest of a role writes. */
+/** Fields of a value that guests of a role write. */
 const writeFields = {
-  /** Name of the value in the role's own software. Default: its name. */
+  /** Name of the value in the role's own software. Default: the name of the value. */
   attribute: Type.Optional(Attribute),
-  /** Whether it is stored sealed, and given in private alone. Default false. */
+  /**
+   * Whether the value is stored sealed, and returned over private transports only. Default: false.
+   */
   secret: Type.Optional(Type.Boolean()),
-  /** Whether it may be written again. Default: once. */
+  /** Whether the value may be written more than once. Default: false. */
   versioned: Type.Optional(Type.Boolean()),
   /** Values that the role reads before it writes this one. Default: all that it reads. */
   needs: Type.Optional(Type.Unsafe<readonly string[]>(Type.Array(ValueKey, { maxItems: 1000 }))),
 };
 
-/** A value that the guest of a role writes. */
+/** Value that guests of a role write. */
 export type RoleWrite = Readonly<Static<TObject<typeof writeFields>>>;
 
-/** Schema of a value that is written in a template: with `value`, an expression, it is Heat's. */
+/** Schema of a written value in a template. With the expression `value`, Heat resolves it. */
 export const TemplateWriteSchema = Type.Object(
   { ...writeFields, value: Type.Optional(Type.Unknown()) },
   strict,
@@ -39,34 +41,34 @@ const valueNameSchema = Type.String({
   pattern: '^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$',
 });
 
-/** Fields of a role: what its guests read and write. */
+/** Fields of a role: the values that its guests read and write. */
 export const roleFields = {
-  /** Attribute of the role's own software → `role/name` of the value. */
+  /** Keys of the values (`role/name`), by attribute of the role's own software. */
   reads: Type.Optional(Type.Record(Attribute, ValueKey, strict)),
-  /** By their names: value `<role>/<name>`. */
+  /** Written values by name. Their keys are `<role>/<name>`. */
   writes: Type.Optional(Type.Record(valueNameSchema, Type.Object(writeFields, strict), strict)),
 };
 
-/** What the guests of a role read and write. */
+/** Values that guests of a role read and write. */
 export type Role = Readonly<Static<TObject<typeof roleFields>>>;
 
 export type Roles = Readonly<Record<string, Role>>;
 
-/** Roles and values, each as a chain names it, from one that is awaited to the one that awaits it. */
+/** Problem of roles and values. */
 export interface RoleProblem {
   readonly kind: 'cycle' | 'unknown-role' | 'unknown-value' | 'unread-value';
-  /** For a person. */
+  /** Human-readable text. */
   readonly text: string;
-  /** Of a cycle: keys, the first again at the end. */
+  /** Keys of a cycle, with the first one repeated at the end. */
   readonly chain?: readonly string[];
 }
 
-/** The key of a value in its data space. */
+/** Returns the key of a value in its data space. */
 export function keyOf(role: string, name: string): string {
   return `${role}/${name}`;
 }
 
-/** The role and the name of a key. */
+/** Splits a key into role and name. */
 export function splitKey(key: string): { readonly role: string; readonly name: string } {
   const slash = key.indexOf('/');
   return slash === -1
@@ -74,7 +76,7 @@ export function splitKey(key: string): { readonly role: string; readonly name: s
     : { role: key.slice(0, slash), name: key.slice(slash + 1) };
 }
 
-/** Every key that a guest writes, with its declaration. */
+/** Returns all keys that guests write, with their declarations. */
 export const writtenKeys: (roles: Roles) => ReadonlyMap<string, RoleWrite> = oncePerRoles(
   (roles) =>
     new Map(
@@ -84,11 +86,11 @@ export const writtenKeys: (roles: Roles) => ReadonlyMap<string, RoleWrite> = onc
     ),
 );
 
-/** Of each key that is read, the roles that read it. */
+/** Returns the reading roles of each key that is read. */
 export const readersByKey: (roles: Roles) => ReadonlyMap<string, readonly string[]> =
   oncePerRoles(listReaders);
 
-/** Roles do not change; a stack may have 10,000 values. */
+/** Caches a function of roles, which are immutable. A stack may have 10,000 values. */
 function oncePerRoles<T>(make: (roles: Roles) => T): (roles: Roles) => T {
   const made = new WeakMap<Roles, T>();
   return (roles) => {
@@ -112,7 +114,10 @@ function listReaders(roles: Roles): ReadonlyMap<string, readonly string[]> {
   return readers;
 }
 
-/** Reads of roles and values that there are not, and waits that nobody ends; as they are asked for. */
+/**
+ * Yields reads of unknown roles and values, and a circular dependency. The search stops when the
+ * caller does.
+ */
 export function* findRoleProblems(roles: Roles): Generator<RoleProblem, void, void> {
   const written = writtenKeys(roles);
   for (const [role, { reads = {}, writes = {} }] of Object.entries(roles)) {
@@ -131,13 +136,13 @@ export function* findRoleProblems(roles: Roles): Generator<RoleProblem, void, vo
   if (cycle !== undefined) yield describeCycle(cycle);
 }
 
-/** Values that nobody reads: guests do not send them. */
+/** Returns the keys that no role reads. Guests do not send their values. */
 export const unreadKeys: (roles: Roles) => readonly string[] = oncePerRoles((roles) => {
   const readers = readersByKey(roles);
   return [...writtenKeys(roles).keys()].filter((key) => !readers.has(key));
 });
 
-/** Roles that a problem lists. */
+/** Maximum number of roles in a message. */
 const maxShownRoles = 20;
 
 function describeMissing(role: string, key: string, roles: Roles): RoleProblem {
@@ -147,16 +152,17 @@ function describeMissing(role: string, key: string, roles: Roles): RoleProblem {
     const known = [...names.slice(0, maxShownRoles), ...(names[maxShownRoles] ? ['…'] : [])].join(
       ', ',
     );
-    const text = `role ${role} reads ${key}: there is no role "${writer}" (roles: ${known})`;
+    const text = `role ${role} reads ${key}: unknown role "${writer}" (roles: ${known})`;
     return { kind: 'unknown-role', text };
   }
-  const text = `role ${role} reads ${key}: role ${writer} writes no "${name}"`;
+  const text = `role ${role} reads ${key}: role ${writer} does not write "${name}"`;
   return { kind: 'unknown-value', text };
 }
 
 /**
- * Of each value, those that its writer reads before it writes it. All that a role reads has a node of
- * its own, the key without a name: each value by itself would wait for each of thousands.
+ * Returns the dependencies of each value: those that its writer reads before. The reads of a role
+ * share one node, whose key has no name. Otherwise, each of thousands of values would depend on
+ * thousands of others.
  */
 function waitsOf(roles: Roles): ReadonlyMap<string, readonly string[]> {
   const waits = new Map<string, readonly string[]>();
@@ -171,8 +177,8 @@ function waitsOf(roles: Roles): ReadonlyMap<string, readonly string[]> {
 }
 
 /**
- * A cycle of a graph, the first node again at the end; `undefined`: there is none.
- * @param edges - node → nodes that it waits for
+ * Returns a cycle of a graph, with the first node repeated at the end, or `undefined`.
+ * @param edges - dependencies of each node
  */
 export function findCycle(
   edges: ReadonlyMap<string, readonly string[]>,
@@ -204,6 +210,6 @@ export function findCycle(
 function describeCycle(nodes: readonly string[]): RoleProblem {
   const [first = '', ...others] = nodes.slice(0, -1).filter((it) => splitKey(it).name !== '');
   const chain = [first, ...others, first];
-  const text = `values wait for one another: ${chain.join(' waits for ')}`;
+  const text = `circular dependency: ${chain.join(' waits for ')}`;
   return { kind: 'cycle', text, chain };
 }

@@ -1,6 +1,6 @@
 /**
- * Removes values that a data space declares `secret` from what minions return. Every call of
- * `salt-call` sends its arguments and its result to the master, which would fire and store them.
+ * Redacts values that a data space declares `secret` in returns of minions. Every `salt-call`
+ * sends its arguments and its result to the master, which would publish and store them.
  */
 
 import { isWireMap, type ReturnLoad, type WireValue } from '#minion-protocol';
@@ -33,7 +33,7 @@ export function redactReturn(
 
 interface SecretKeys {
   readonly isSecret: (key: string) => boolean;
-  /** Keys of the values that the role reads, by their attributes. */
+  /** Keys of the values that the role reads, by attribute. */
   readonly reads: Readonly<Record<string, string>>;
   readonly writesSecrets: boolean;
 }
@@ -69,15 +69,15 @@ const redactions: Readonly<Record<string, Redaction>> = {
   },
 };
 
-/** The result is the value of a key that an argument names. */
+/** Redacts the result if an argument names a secret key. */
 function redactValue(load: ReturnLoad, { isSecret }: SecretKeys): ReturnLoad {
   const isNamed = argumentsOf(load).some((it) => typeof it === 'string' && isSecret(keyIn(it)));
-  // The text of an error holds no value.
+  // The message of an error contains no value.
   const hasFailed = load.success === false || Number(load.retcode ?? 0) !== 0;
   return isNamed && !hasFailed ? { ...load, return: redacted } : load;
 }
 
-/** The first argument names what is written. */
+/** Redacts the arguments of a write, except the key. */
 function redactArguments(load: ReturnLoad, { isSecret, writesSecrets }: SecretKeys): ReturnLoad {
   const args = argumentsOf(load);
   const keys = args.flatMap((it) => (typeof it === 'string' && isSecret(keyIn(it)) ? [it] : []));
@@ -88,12 +88,12 @@ function redactArguments(load: ReturnLoad, { isSecret, writesSecrets }: SecretKe
   return { ...load, fun_args: args.map((it) => (isKept(it) ? it : redacted)) };
 }
 
-/** The key that an argument names: `ROLE/NAME`, `key=ROLE/NAME` or `sdb://PROFILE/ROLE/NAME`. */
+/** Returns the key in an argument: `ROLE/NAME`, `key=ROLE/NAME` or `sdb://PROFILE/ROLE/NAME`. */
 function keyIn(argument: string): string {
   return argument.replace(/^(?:key|uri)=/, '').replace(/^sdb:\/\/[^/]*\//, '');
 }
 
-/** Arguments by position and by name. */
+/** Returns positional and keyword arguments. */
 function argumentsOf({ fun_args: args }: ReturnLoad): readonly WireValue[] {
   if (!Array.isArray(args)) return [];
   return args.flatMap((it) => (isWireMap(it) && it.__kwarg__ === true ? Object.values(it) : [it]));

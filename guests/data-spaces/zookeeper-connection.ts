@@ -1,4 +1,7 @@
-/** A session with a ZooKeeper server: its protocol [ZooKeeper 3.8: zookeeper.jute], as far as values need it. */
+/**
+ * Session with a ZooKeeper server: the parts of its protocol that values require [ZooKeeper 3.8:
+ * zookeeper.jute].
+ */
 
 import net from 'node:net';
 import tls from 'node:tls';
@@ -13,7 +16,7 @@ import {
   text,
 } from './zookeeper-records.ts';
 
-/** What ZooKeeper answers in place of a result. */
+/** Error codes of ZooKeeper. */
 export const zookeeperCodes = {
   noNode: -101,
   badVersion: -103,
@@ -21,11 +24,11 @@ export const zookeeperCodes = {
 } as const;
 
 export class ZookeeperError extends Error {
-  /** Of ZooKeeper's `KeeperException`. */
+  /** Code of ZooKeeper's `KeeperException`. */
   readonly code: number;
 
   constructor(code: number) {
-    super(`ZooKeeper answers with code ${code}`);
+    super(`ZooKeeper responded with code ${code}`);
     this.code = code;
   }
 }
@@ -33,13 +36,16 @@ export class ZookeeperError extends Error {
 export interface ZookeeperConnectionOptions {
   readonly host: string;
   readonly port: number;
-  /** `undefined`: in the clear. */
+  /** TLS options, or `undefined` for plain text. */
   readonly tls: { readonly ca?: Buffer; readonly cert?: Buffer; readonly key?: Buffer } | undefined;
-  /** `user:password` of the scheme `digest`. With it, nodes are theirs alone. */
+  /**
+   * Credentials `user:password` of the scheme `digest`. With them, nodes are accessible to this
+   * user only.
+   */
   readonly credentials: string | undefined;
-  /** Milliseconds for an answer. */
+  /** Timeout of a response, in milliseconds. */
   readonly timeoutMs: number;
-  /** A node that {@link ZookeeperConnection.exists} watches has changed: told once. */
+  /** Called once when a node that {@link ZookeeperConnection.exists} watches changes. */
   readonly onChange: (node: string) => void;
 }
 
@@ -54,13 +60,13 @@ const operations = {
   auth: 100,
   close: -11,
 } as const;
-/** In place of a number of a request. */
+/** Request numbers of special messages. */
 const xids = { notification: -1, ping: -2, auth: -4 } as const;
 const allPermissions = 31;
 const sessionMs = 15_000;
-/** Bytes of an answer: a list of 10,000 names is the longest. */
+/** Maximum size of a response, in bytes. The largest is a list of 10,000 names. */
 const maxFrameBytes = 16_777_216;
-/** Requests that have no answer yet. */
+/** Maximum number of pending requests. */
 const maxPending = 20_000;
 
 interface PendingRequest {
@@ -69,7 +75,10 @@ interface PendingRequest {
   readonly reject: (error: Error) => void;
 }
 
-/** Answers come in the order of the requests. It ends for good when it is lost. */
+/**
+ * Connection with a session. Responses arrive in the order of requests. A lost connection is not
+ * reopened.
+ */
 export class ZookeeperConnection {
   readonly #socket: net.Socket;
   readonly #options: ZookeeperConnectionOptions;
@@ -80,7 +89,7 @@ export class ZookeeperConnection {
   #xid = 0;
   #onSession: (() => void) | undefined;
   #pings: NodeJS.Timeout | undefined;
-  /** Runs while an answer is awaited, from the last one that came. */
+  /** Timeout while responses are pending, restarted at each response. */
   #deadline: NodeJS.Timeout | undefined;
 
   private constructor(options: ZookeeperConnectionOptions) {
@@ -94,17 +103,20 @@ export class ZookeeperConnection {
     this.#socket.setNoDelay();
     this.#socket.on('data', (bytes: Buffer) => this.#receive(bytes));
     this.#socket.on('error', (error) => this.#fail(error));
-    this.#socket.on('close', () => this.#fail(new Error('the server ends the connection')));
+    this.#socket.on('close', () => this.#fail(new Error('the server closed the connection')));
   }
 
-  /** With a session. @throws Error */
+  /**
+   * Opens a connection with a session.
+   * @throws Error
+   */
   static async open(options: ZookeeperConnectionOptions): Promise<ZookeeperConnection> {
     const connection = new ZookeeperConnection(options);
     await connection.#begin();
     return connection;
   }
 
-  /** Fires when it is lost, with the reason. */
+  /** Aborted when the connection is lost, with the reason. */
   get lost(): AbortSignal {
     return this.#lost.signal;
   }
@@ -116,30 +128,46 @@ export class ZookeeperConnection {
     await this.#request(operations.create, [text(node), buffer(data), ...acl, int(0)]);
   }
 
-  /** @throws ZookeeperError badVersion, noNode */
+  /**
+   * Replaces the data of a node at a version.
+   * @throws ZookeeperError badVersion, noNode
+   */
   async setData(node: string, data: Uint8Array, version: number): Promise<void> {
     await this.#request(operations.setData, [text(node), buffer(data), int(version)]);
   }
 
-  /** @throws ZookeeperError noNode */
+  /**
+   * Returns the data of a node.
+   * @throws ZookeeperError noNode
+   */
   async getData(node: string): Promise<{ readonly data: Uint8Array; readonly stat: NodeStat }> {
     const answer = await this.#request(operations.getData, [text(node), flag(false)]);
     return { data: answer.buffer(), stat: answer.stat() };
   }
 
-  /** @param watches - whether to tell of its next change, or that it is made. @throws ZookeeperError noNode */
+  /**
+   * Returns the metadata of a node.
+   * @param watches - whether to report its next change or its creation
+   * @throws ZookeeperError noNode
+   */
   async exists(node: string, watches: boolean): Promise<NodeStat> {
     return (await this.#request(operations.exists, [text(node), flag(watches)])).stat();
   }
 
-  /** @throws ZookeeperError noNode */
+  /**
+   * Returns the names of a node's children.
+   * @throws ZookeeperError noNode
+   */
   async children(node: string): Promise<readonly string[]> {
     const answer = await this.#request(operations.getChildren, [text(node), flag(false)]);
     const count = answer.int();
     return Array.from({ length: Math.min(count, maxFrameBytes / 4) }, () => answer.text());
   }
 
-  /** Whatever version it has. @throws ZookeeperError noNode */
+  /**
+   * Deletes a node of any version.
+   * @throws ZookeeperError noNode
+   */
   async delete(node: string): Promise<void> {
     await this.#request(operations.delete, [text(node), int(-1)]);
   }
@@ -167,7 +195,7 @@ export class ZookeeperConnection {
     }
     this.#pings = setInterval(() => {
       this.#request(operations.ping, [], xids.ping).catch(() => {
-        // It is lost, and whoever has it knows.
+        // The loss is reported by `lost`.
       });
     }, sessionMs / 3);
   }
@@ -175,7 +203,7 @@ export class ZookeeperConnection {
   #request(operation: number, body: readonly Buffer[], given?: number): Promise<Reader> {
     if (this.lost.aborted) return Promise.reject(this.lost.reason);
     if (this.#pending.length >= maxPending) {
-      return Promise.reject(new Error('too many requests wait for answers'));
+      return Promise.reject(new Error('too many pending requests'));
     }
     this.#xid = (this.#xid + 1) & 0x7fffffff;
     const xid = given ?? this.#xid;
@@ -189,7 +217,7 @@ export class ZookeeperConnection {
   #awaitAnswer(): void {
     const { timeoutMs } = this.#options;
     clearTimeout(this.#deadline);
-    const late = (): void => this.#fail(new Error(`no answer in ${timeoutMs} ms`));
+    const late = (): void => this.#fail(new Error(`no response within ${timeoutMs} ms`));
     this.#deadline = setTimeout(late, timeoutMs);
   }
 
@@ -200,7 +228,7 @@ export class ZookeeperConnection {
     while (all !== undefined && all.length >= 4 && !this.lost.aborted) {
       const length = all.readInt32BE(0);
       if (length < 0 || length > maxFrameBytes) {
-        this.#fail(new Error(`a frame of ${length} bytes`));
+        this.#fail(new Error(`invalid frame size: ${length} bytes`));
         return;
       }
       if (all.length < length + 4) break;
@@ -213,7 +241,7 @@ export class ZookeeperConnection {
     }
   }
 
-  /** Whether the first frame of what was received is whole, as far as is known. */
+  /** Whether the first received frame may be complete. */
   #isWhole(): boolean {
     const [first] = this.#received;
     return (
@@ -238,7 +266,7 @@ export class ZookeeperConnection {
 
   #handleSession(answer: Reader): void {
     answer.int();
-    if (answer.int() <= 0) throw new Error('ZooKeeper gives no session');
+    if (answer.int() <= 0) throw new Error('ZooKeeper rejected the session');
     this.#onSession?.();
     this.#onSession = undefined;
     clearTimeout(this.#deadline);
@@ -256,7 +284,7 @@ export class ZookeeperConnection {
       return;
     }
     const request = this.#pending.shift();
-    if (request?.xid !== xid) throw new Error(`an answer to request ${xid}, out of order`);
+    if (request?.xid !== xid) throw new Error(`response to request ${xid} out of order`);
     clearTimeout(this.#deadline);
     this.#deadline = undefined;
     if (this.#pending.length > 0) this.#awaitAnswer();
@@ -272,7 +300,7 @@ export class ZookeeperConnection {
     this.#lost.abort(reason);
     for (const { reject } of this.#pending.splice(0)) reject(reason);
     this.#received = [];
-    // What was written goes out before.
+    // Pending writes are sent first.
     this.#socket.destroySoon();
   }
 }

@@ -1,4 +1,4 @@
-/** Values of data spaces in ZooKeeper. */
+/** Storage of data space values in ZooKeeper. */
 
 import { inTime, RepeatedWarnings, retryDelayMs, sleepUntilAborted } from '#runtime';
 import { ChangeListeners, type Coordinator, unavailableError } from './coordinator.ts';
@@ -9,33 +9,39 @@ import {
   zookeeperCodes,
 } from './zookeeper-connection.ts';
 
-/** What a connection needs that is read from files. */
+/** Credentials of a connection, which are read from files. */
 export type ZookeeperAccess = Pick<ZookeeperConnectionOptions, 'credentials' | 'tls'>;
 
 export interface ZookeeperCoordinatorOptions {
-  /** One of them is taken, by chance. */
+  /** Servers. A random one is used. */
   readonly servers: readonly { readonly host: string; readonly port: number }[];
-  /** Node below which the values are: `/saltbridge/data`. */
+  /** Node below which values are stored: `/saltbridge/data`. */
   readonly root: string;
-  /** Asked for at each connection, so that renewed files are taken. @throws Error */
+  /**
+   * Reads the credentials. Called for each connection, so that renewed files are used.
+   * @throws Error
+   */
   readonly readAccess: () => Promise<ZookeeperAccess>;
-  /** Milliseconds for an answer. */
+  /** Timeout of a response, in milliseconds. */
   readonly timeoutMs: number;
   readonly log: { warn(about: object, message: string): void };
 }
 
 const reconnectDelays = { initialDelayMs: 200, maxDelayMs: 10_000 };
-/** Nodes that are asked for, or removed, at a time. */
+/** Maximum number of nodes that are read or deleted at a time. */
 const batchSize = 200;
 const ofRequest: ReadonlySet<number> = new Set(Object.values(zookeeperCodes));
 
-/** A connection, and nodes whose next change it tells of. */
+/** Connection, and the nodes that it watches. */
 interface Session {
   readonly connection: ZookeeperConnection;
   readonly watched: Set<string>;
 }
 
-/** Keeps values in ZooKeeper: node `<root>/<space>/<key>`, whose version is that of the value, less one. */
+/**
+ * Stores values in ZooKeeper. A value is the node `<root>/<space>/<key>`, whose version is one
+ * less than that of the value.
+ */
 export class ZookeeperCoordinator implements Coordinator {
   readonly #options: ZookeeperCoordinatorOptions;
   readonly #changes = new ChangeListeners();
@@ -71,7 +77,7 @@ export class ZookeeperCoordinator implements Coordinator {
     }
   }
 
-  /** The order of requests is kept: what is read after this is not older than the watch. */
+  /** Watches a key. Requests are ordered, so that a later read is not older than the watch. */
   watch(space: string, key: string, listener: () => void): () => void {
     const stop = this.#changes.add(space, key, listener);
     if (this.#session !== undefined) this.#watchOnce(this.#session, this.#nodeOf(space, key));
@@ -104,7 +110,10 @@ export class ZookeeperCoordinator implements Coordinator {
     await this.#connecting;
   }
 
-  /** A name has no slash, and none of the characters that ZooKeeper refuses. */
+  /**
+   * Returns the node of a key. Names are encoded, so that they contain no slashes and no
+   * characters that ZooKeeper rejects.
+   */
   #nodeOf(space: string, key?: string): string {
     const node = `${this.#options.root}/${encodeURIComponent(space)}`;
     return key === undefined ? node : `${node}/${encodeURIComponent(key)}`;
@@ -127,7 +136,7 @@ export class ZookeeperCoordinator implements Coordinator {
     }
   }
 
-  /** The nodes above it that there are not yet are made before it. */
+  /** Creates a node, and its missing parents first. */
   async #create(node: string, data: Uint8Array): Promise<void> {
     try {
       await this.#ask((it) => it.create(node, data));
@@ -135,7 +144,7 @@ export class ZookeeperCoordinator implements Coordinator {
       if (!isCode(error, zookeeperCodes.noNode)) throw error;
       await this.#create(node.slice(0, node.lastIndexOf('/')), new Uint8Array()).catch(
         (problem: unknown) => {
-          // Somebody else made it meanwhile.
+          // Another client has created it meanwhile.
           if (!isCode(problem, zookeeperCodes.nodeExists)) throw problem;
         },
       );
@@ -147,7 +156,7 @@ export class ZookeeperCoordinator implements Coordinator {
     if (watched.has(node)) return;
     watched.add(node);
     connection.exists(node, true).catch((error: unknown) => {
-      // Not there yet is watched as well; else the connection is lost.
+      // Missing nodes are watched too. Any other error means that the connection is lost.
       if (!isCode(error, zookeeperCodes.noNode)) watched.delete(node);
     });
   }
@@ -161,7 +170,10 @@ export class ZookeeperCoordinator implements Coordinator {
     this.#changes.tell(space, key);
   }
 
-  /** @throws BridgeError ERR_DATA_UNAVAILABLE; ZookeeperError of the request */
+  /**
+   * Sends a request.
+   * @throws BridgeError ERR_DATA_UNAVAILABLE; ZookeeperError of the request
+   */
   async #ask<T>(call: (connection: ZookeeperConnection) => Promise<T>): Promise<T> {
     const session = this.#session;
     if (session === undefined) throw unavailableError(new Error('no connection'));
@@ -206,7 +218,7 @@ export class ZookeeperCoordinator implements Coordinator {
     });
   }
 
-  /** Until it is lost. */
+  /** Uses a session until it is lost. */
   async #use(session: Session): Promise<void> {
     const { connection } = session;
     const lost = new Promise<void>((resolve) => {
@@ -225,12 +237,12 @@ export class ZookeeperCoordinator implements Coordinator {
 
   #warn(kind: string, error: unknown): void {
     if (this.#closing.signal.aborted) return;
-    const text = 'ZooKeeper, which keeps the values of data spaces, does not answer';
+    const text = 'ZooKeeper, which stores the values of data spaces, does not respond';
     this.#warnings.warn(kind, { err: error }, text);
   }
 }
 
-/** What is asked of a node that may be missing. */
+/** Returns the result of a request, or `undefined` if the node is missing. */
 async function orNothing<T>(asked: Promise<T>): Promise<T | undefined> {
   try {
     return await asked;

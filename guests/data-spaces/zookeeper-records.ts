@@ -12,7 +12,7 @@ export function int(value: number): Buffer {
   return bytes;
 }
 
-/** Zero: no session is taken up again. */
+/** Returns zero, because no session is resumed. */
 export function long(): Buffer {
   return Buffer.alloc(8);
 }
@@ -34,7 +34,10 @@ export function frame(parts: readonly Buffer[]): Buffer {
   return Buffer.concat([int(body.length), body]);
 }
 
-/** Reads a record. @throws RangeError where it ends early */
+/**
+ * Decodes a record.
+ * @throws RangeError if it is truncated
+ */
 export class Reader {
   readonly #bytes: Buffer;
   #at = 0;
@@ -53,7 +56,7 @@ export class Reader {
     return this.#bytes.readBigInt64BE(this.#at - 8);
   }
 
-  /** A copy; empty where there is none. */
+  /** Returns a copy of a byte field. Empty if the field is absent. */
   buffer(): Uint8Array {
     const length = Math.max(0, this.int());
     if (length > this.#bytes.length - this.#at) throw new RangeError('a record ends early');

@@ -1,4 +1,4 @@
-/** The script of the group ansible. */
+/** Script of the group `ansible`. */
 
 import { quoteForShell, states } from '#heat-bridge';
 import { writeJson } from '#runtime';
@@ -8,16 +8,25 @@ import { runTool, toolOption } from './tool-program.ts';
 
 const { configError } = states;
 
-/** What Ansible reads in values of variables, lookups that run programs among them. */
+/**
+ * Jinja syntax, which Ansible evaluates in values of variables, including lookups that run
+ * programs.
+ */
 const ansibleTemplate = /\{\{|\{%|\{#/;
 
-/** Runs a playbook with Ansible, as the hook of heat-agents does. @throws BridgeError ERR_CFN_INIT */
+/**
+ * Returns a script that runs a playbook with Ansible, like the hook of heat-agents.
+ * @throws BridgeError ERR_CFN_INIT
+ */
 export function ansibleScript(config: GroupConfig): string {
   const { inputs, facts, outputs, options, id } = config;
   const { inventory = 'localhost,' } = options;
   const vars = writeJson({ ...facts, ...inputs, heat_config_id: id });
   if (ansibleTemplate.test(vars)) {
-    throw configError('group ansible', 'an input has {{, {% or {#, which Ansible reads as code');
+    throw configError(
+      'group ansible',
+      'an input contains {{, {% or {#, which Ansible evaluates as code; remove it',
+    );
   }
   const args = [
     ...['-i', quoteForShell(String(inventory)), '-c', 'local'],

@@ -1,4 +1,4 @@
-/** The script of the group chef. */
+/** Script of the group `chef`. */
 
 import { quoteForShell, states } from '#heat-bridge';
 import { writeJson } from '#runtime';
@@ -12,19 +12,23 @@ const { configError } = states;
 const defaultKitchen = '/var/lib/heat-config/heat-config-chef/kitchen';
 const recipeForm = /^(?:recipe|role)\[[A-Za-z0-9_.:@-]+\]$|^[A-Za-z0-9_-]+(?:::[A-Za-z0-9_-]+)?$/;
 
-/** Runs recipes and roles with Chef, as the hook of heat-agents does. @throws BridgeError ERR_CFN_INIT */
+/**
+ * Returns a script that runs recipes and roles with Chef, like the hook of heat-agents.
+ * @throws BridgeError ERR_CFN_INIT
+ */
 export function chefScript({ config, inputs, outputs, options }: GroupConfig): string {
   const list = typeof config === 'string' ? readConfigJson(config) : undefined;
   const isRecipe = (it: unknown): boolean => typeof it === 'string' && recipeForm.test(it);
   if (!Array.isArray(list) || !list.every(isRecipe)) {
-    throw configError('group chef', 'expected a JSON list of recipes and roles');
+    throw configError('group chef', 'the config must be a JSON list of recipes and roles');
   }
   const { environment, ...attributes } = inputs;
   if (environment !== undefined && !toolNameForm.test(String(environment))) {
-    throw configError('group chef', 'the environment is no name');
+    throw configError('group chef', 'the environment must have letters, digits, _ and - only');
   }
   const kitchen = String(options.kitchen_path ?? defaultKitchen);
-  // `quoteForShell` is read by Ruby as by a shell: wordForm has no quote and no backslash.
+  // Ruby and the shell read `quoteForShell` alike here: wordForm permits no quotes and
+  // backslashes.
   const client = ['cookbook', 'role', 'environment']
     .map((kind) => `${kind}_path ${quoteForShell(`${kitchen}/${kind}s`)}\n`)
     .join('');

@@ -1,6 +1,6 @@
 /**
- * Code that templates may bring: `deployments:` in files of the catalog. An entry pins the SHA-256 of
- * the text, or says that the operator understands what it means to run any.
+ * Code that templates may bring: `deployments:` in files of the catalog. An entry pins the SHA-256
+ * of the code, or states that the operator accepts the risk of running any code.
  */
 
 import { createHash } from 'node:crypto';
@@ -27,25 +27,28 @@ import { readGroupOptions } from './group-config.ts';
 import { type Deployment, declaredFacts, heatFactsOf } from './metadata.ts';
 import type { DeploymentCall, ResolvedCall } from './resolved-call.ts';
 
-/** An entry of `deployments:`. */
+/** Entry of `deployments:`. */
 export interface CodeDefinition {
-  /** As commands are named; rules of the action `command` name it too. */
+  /** Name, in the form of command names. Rules of the action `command` refer to it. */
   readonly name: string;
   readonly description: string;
   readonly group: CodeGroup;
-  /** Of groups that write files: directories below which they may be. */
+  /** Directories in which groups that write files may write. Default: unrestricted. */
   readonly paths?: readonly string[];
-  /** Options of the config that the operator sets. */
+  /** Options of the config, set by the operator. */
   readonly options?: Readonly<Record<string, unknown>>;
-  /** SHA-256 of the configs that may run, as hex; of a map, of its JSON as `codeDigest` writes it. Either this or `unsafe`. */
+  /**
+   * SHA-256 of the permitted configs, in hex. For a map, `codeDigest` hashes its JSON. Required
+   * without `unsafe` and `paths`.
+   */
   readonly sha256?: readonly string[];
-  /** Any config may run. */
+  /** Permits any config. */
   readonly unsafe?: 'i-understand';
-  /** JSON Schema of the inputs, an object. Default: none. */
+  /** JSON Schema of the inputs, of type object. Default: no inputs. */
   readonly parameters?: JsonSchema;
-  /** A compound target: minions beyond it are refused. */
+  /** Compound target. Minions outside of it are rejected. */
   readonly within?: string;
-  /** Seconds. Default 600. */
+  /** Timeout, in seconds. Default: 600. */
   readonly timeout?: number;
 }
 
@@ -72,7 +75,10 @@ const Body = Type.Object(
 );
 const isBody = compileSchema(Body);
 
-/** Reads an entry of a file. @throws BridgeError ERR_CATALOG */
+/**
+ * Parses an entry of a catalog file.
+ * @throws BridgeError ERR_CATALOG
+ */
 export function parseCodeEntry(name: string, value: unknown): CodeDefinition {
   checkCatalogEntry(name, value, { body: isBody, schema: Body, example: 'site.tune-kernel' });
   const definition = { ...isBody.Parse(value), name } as CodeDefinition; // optional, never undefined
@@ -81,14 +87,14 @@ export function parseCodeEntry(name: string, value: unknown): CodeDefinition {
   const permissions = [sha256, unsafe, paths].filter((it) => it !== undefined).length;
   if (paths !== undefined && row.permits !== 'config-or-paths') {
     const groups = codeGroups.filter((it) => codeRowOf(it).permits === 'config-or-paths');
-    throw catalogError(name, 'paths', `only for the groups ${groups.join(' and ')}`);
+    throw catalogError(name, 'paths', `supported for the groups ${groups.join(' and ')} only`);
   }
   if (row.permits !== 'no-config' && permissions !== 1) {
-    const more = row.permits === 'config-or-paths' ? ', or else paths' : '';
-    throw catalogError(name, 'sha256', `expected this, or else unsafe: i-understand${more}`);
+    const more = row.permits === 'config-or-paths' ? ', or paths' : '';
+    throw catalogError(name, 'sha256', `set exactly one of sha256 or unsafe: i-understand${more}`);
   }
   if (row.permits === 'no-config' && permissions > 0) {
-    throw catalogError(name, 'group', `${group} has no config that could be permitted`);
+    throw catalogError(name, 'group', `${group} has no config; omit sha256, unsafe and paths`);
   }
   try {
     readGroupOptions(group, row.options, undefined, options);
@@ -98,7 +104,7 @@ export function parseCodeEntry(name: string, value: unknown): CodeDefinition {
   return definition;
 }
 
-/** Groups whose inputs are variables of an environment or of a playbook. */
+/** Groups whose inputs become variables of an environment or of a playbook. */
 const variableGroups: ReadonlySet<CodeGroup> = new Set(['ansible', 'puppet', 'script']);
 const inputForm = /^(?!__)[A-Za-z_][A-Za-z0-9_-]*$/;
 
@@ -107,13 +113,16 @@ interface CompiledCode {
   readonly inputs: ReturnType<typeof compileParameters>;
 }
 
-/** Code that may run. */
+/** Catalog of the code that may run. */
 export class CodeCatalog {
   readonly #entries: readonly CompiledCode[];
-  /** The entries as commands, which no caller can name. */
+  /** The entries as commands, which callers cannot name. */
   readonly commands: Catalog;
 
-  /** @throws BridgeError ERR_CATALOG */
+  /**
+   * Compiles the entries.
+   * @throws BridgeError ERR_CATALOG
+   */
   constructor(definitions: readonly CodeDefinition[]) {
     this.#entries = definitions.map((definition) => ({
       definition,
@@ -130,7 +139,10 @@ export class CodeCatalog {
     );
   }
 
-  /** The call of an entry that permits the config and its inputs. */
+  /**
+   * Returns the call of the entry that permits the config and its inputs, or the reason if there
+   * is none.
+   */
   resolve(deployment: Deployment & { readonly group: CodeGroup }): ResolvedCall {
     const { config, group, inputs } = deployment;
     const digest = codeDigest(config);
@@ -140,7 +152,7 @@ export class CodeCatalog {
     if (entry === undefined) return { ok: false, reason: refusalOf(group, digest, entries) };
     const { name } = entry.definition;
     try {
-      // What the entry does not name is not taken: PATH or LD_PRELOAD would be code as well.
+      // Inputs that the entry does not declare are dropped: PATH or LD_PRELOAD would be code too.
       const given = {
         ...declaredFacts(deployment, entry.inputs.names),
         ...usedInputs(group, inputs, entry),
@@ -161,7 +173,10 @@ export class CodeCatalog {
   }
 }
 
-/** The call for a config that is permitted. @throws BridgeError ERR_CFN_INIT */
+/**
+ * Returns the call for a permitted config.
+ * @throws BridgeError ERR_CFN_INIT
+ */
 function codeCall(
   { group, options, paths }: CodeDefinition,
   deployment: Deployment,
@@ -186,7 +201,10 @@ function codeCall(
   }
 }
 
-/** Heat has put the inputs of a structured config into it before; what is left has no effect. */
+/**
+ * Returns the inputs that have an effect. Heat has already put the inputs of a structured config
+ * into it.
+ */
 function usedInputs(
   group: CodeGroup,
   inputs: Deployment['inputs'],
@@ -201,15 +219,15 @@ function usedInputs(
 
 function refusalOf(group: CodeGroup, digest: string, entries: readonly CompiledCode[]): string {
   if (codeRowOf(group).runs === 'sls') {
-    return `group ${group}: no entry of the catalog permits this inline SLS (SHA-256 ${digest})`;
+    return `group ${group}: no catalog entry permits this inline SLS (SHA-256 ${digest})`;
   }
   if (entries.length === 0) {
-    return `group "${group}" is not supported: no entry of the catalog is for it, nor permits this code (SHA-256 ${digest})`;
+    return `group "${group}" is not supported: no catalog entry permits it or this code (SHA-256 ${digest})`;
   }
-  return `group ${group}: no entry of the catalog permits this code (SHA-256 ${digest})`;
+  return `group ${group}: no catalog entry permits this code (SHA-256 ${digest})`;
 }
 
-/** The entries of catalog files below `deployments`. */
+/** Entries of catalog files below `deployments`. */
 export const codeEntries: CatalogEntryKind<CodeDefinition> = {
   key: 'deployments',
   parse: parseCodeEntry,
@@ -218,13 +236,19 @@ export const codeEntries: CatalogEntryKind<CodeDefinition> = {
   },
 };
 
-/** SHA-256 of a config: of a text as it is, of a map as JSON without blanks and with sorted keys. */
+/**
+ * Returns the SHA-256 of a config: of a string verbatim, of a map as JSON without whitespace and
+ * with sorted keys.
+ */
 export function codeDigest(config: Deployment['config']): string {
   const text = typeof config === 'string' ? config : sortedJson(config);
   return createHash('sha256').update(text, 'utf8').digest('hex');
 }
 
-/** Written by hand: objects of JavaScript have keys such as `10` in an order of their own. */
+/**
+ * Serializes JSON with sorted keys. It does not build objects, because JavaScript reorders keys
+ * such as `10`.
+ */
 function sortedJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(sortedJson).join(',')}]`;
   if (!isPlainMap(value)) return writeJson(value ?? null);

@@ -1,4 +1,4 @@
-/** What a deployment runs: a command of the catalog, or nothing that the catalog does not permit. */
+/** Resolves a deployment to a command or code that the catalog permits. */
 
 import type { Catalog } from '#heat-bridge';
 import type { CodeCatalog } from './code-catalog.ts';
@@ -11,7 +11,10 @@ export interface CallCatalogs {
   readonly code: CodeCatalog;
 }
 
-/** Nothing is permitted by the template: group, config and inputs only name what the catalog has. */
+/**
+ * Resolves the call of a deployment. The template itself permits nothing: group, config and inputs
+ * only select entries of the catalog.
+ */
 export function resolveCall(deployment: Deployment, catalogs: CallCatalogs): ResolvedCall {
   const { group } = deployment;
   switch (configKindOf(group)) {
@@ -23,23 +26,28 @@ export function resolveCall(deployment: Deployment, catalogs: CallCatalogs): Res
       if (isCodeGroup(group)) return catalogs.code.resolve({ ...deployment, group });
   }
   const name = JSON.stringify(group.slice(0, 64));
-  return refusal(`group ${name} is not supported: use ${deploymentGroups.join(', ')}`);
+  return refusal(`group ${name} is not supported; use ${deploymentGroups.join(', ')}`);
 }
 
-/** The config names a command: one for all actions, or one for each in a map. */
+/** Resolves a config that names a command: one for all actions, or one per action in a map. */
 function resolveCommand(deployment: Deployment, { commands }: CallCatalogs): ResolvedCall {
   const { config, action } = deployment;
   const named = typeof config === 'string' ? config : config[action];
   const name = typeof named === 'string' ? named.trim() : '';
   const command = commands.list().find(({ definition }) => definition.name === name);
   if (command !== undefined) return callOf(command, deployment);
-  return refusal(`group saltbridge: the config names no command of the catalog for ${action}`);
+  return refusal(
+    `group saltbridge: the catalog has no command that the config names for ${action}`,
+  );
 }
 
-/** SLS has a colon. */
+/** Form of a state file's name. SLS contains a colon. */
 const stateFileName = /^[\w./-]*$/;
 
-/** The config names a state file, which a command of the catalog must apply; or it is SLS itself. */
+/**
+ * Resolves a config that names a state file, which a command of the catalog must apply, or that is
+ * SLS itself.
+ */
 function resolveState(deployment: Deployment, { commands, code }: CallCatalogs): ResolvedCall {
   const { config, group } = deployment;
   if (typeof config !== 'string') return code.resolve({ ...deployment, group: 'salt' });
@@ -51,16 +59,19 @@ function resolveState(deployment: Deployment, { commands, code }: CallCatalogs):
   }
   if (command === undefined) {
     return refusal(
-      `group ${group}: the config names no state file that a command of the catalog applies`,
+      `group ${group}: no command of the catalog applies the state file that the config names`,
     );
   }
   if (another === undefined) return callOf(command, deployment);
   return refusal(
-    `group ${group}: several commands of the catalog apply this state file; name one with group saltbridge`,
+    `group ${group}: several commands of the catalog apply this state file; use the group saltbridge to name one`,
   );
 }
 
-/** Passes the inputs, and the facts of Heat that the command has parameters for. */
+/**
+ * Returns the call of a command with the inputs, and with Heat's facts for which it has
+ * parameters.
+ */
 function callOf({ definition }: ReturnType<Catalog['get']>, deployment: Deployment): ResolvedCall {
   const { properties = {} } = definition.parameters ?? {};
   const known = Object.keys(properties as object);

@@ -1,4 +1,4 @@
-/** Every group of software configs that a deployment may have, one row each. */
+/** Table of the supported groups of software configs. */
 
 import { isPlainMap, type Parameters, states } from '#heat-bridge';
 import { initKey } from '../cfn-init/config-sets.ts';
@@ -15,7 +15,7 @@ import { runTool } from './tool-program.ts';
 
 const { configError } = states;
 
-/** Groups that an entry of `deployments:` can be for; `salt` is inline SLS. */
+/** Groups for which `deployments:` can have entries. `salt` is inline SLS. */
 export type CodeGroup =
   | 'ansible'
   | 'apply-config'
@@ -30,26 +30,32 @@ export type CodeGroup =
 /** Groups that a deployment may have. */
 export type DeploymentGroup = CodeGroup | 'salt-state' | 'saltbridge';
 
-/** A group whose config is code, which an entry of `deployments:` must permit. */
+/** Group whose config is code, which an entry of `deployments:` must permit. */
 export type CodeRow = {
-  /** What an entry pins: the config, or the directories of its files; or there is no config. */
+  /**
+   * Permission that an entry gives: the config, or directories for its files. `no-config` if the
+   * group has no config.
+   */
   readonly permits: 'config' | 'config-or-paths' | 'no-config';
-  /** Options of a config. */
+  /** Names of the config's options. */
   readonly options: OptionNames;
 } & CodeOfGroup;
 
-/** How a config runs, and what is made of it. @throws BridgeError ERR_CFN_INIT */
+/**
+ * Form in which a config runs, and the function that returns its code.
+ * @throws BridgeError ERR_CFN_INIT
+ */
 type CodeOfGroup =
-  /** As a script, in a shell of the minion. */
+  /** Runs as a script, in a shell of the minion. */
   | { readonly runs: 'shell'; readonly code: (config: GroupConfig) => string }
-  /** As SLS, rendered on the minion. */
+  /** Runs as SLS, rendered on the minion. */
   | { readonly runs: 'sls'; readonly code: (config: GroupConfig) => string }
-  /** As states, which travel in the pillar of the minion. */
+  /** Runs as states, which are sent in the pillar of the minion. */
   | { readonly runs: 'states'; readonly code: (config: GroupConfig) => readonly states.Config[] };
 
-/** What a config of a group is. */
+/** Row of a group. */
 type GroupRow<G extends DeploymentGroup> = {
-  /** The name of a command; the name of a state file, or else SLS; or code. */
+  /** Content of the config: the name of a command, the name of a state file or SLS, or code. */
   readonly config: 'code' | 'command' | 'state-file-or-sls';
 } & (G extends CodeGroup ? { readonly code: CodeRow } : { readonly code?: never });
 
@@ -152,7 +158,7 @@ const rows: { readonly [G in DeploymentGroup]: GroupRow<G> } = {
 /** Names of all groups. */
 export const deploymentGroups: readonly string[] = Object.keys(rows);
 
-/** Groups that an entry of `deployments:` can be for. */
+/** Groups for which `deployments:` can have entries. */
 export const codeGroups: readonly CodeGroup[] = deploymentGroups.filter(isCodeGroup).sort();
 
 function isDeploymentGroup(name: string): name is DeploymentGroup {
@@ -163,7 +169,7 @@ export function isCodeGroup(name: string): name is CodeGroup {
   return isDeploymentGroup(name) && rows[name].code !== undefined;
 }
 
-/** What a config of a group is; `undefined` if there is no such group. */
+/** Returns the content of a group's config, or `undefined` for an unknown group. */
 export function configKindOf(group: string): GroupRow<DeploymentGroup>['config'] | undefined {
   return isDeploymentGroup(group) ? rows[group].config : undefined;
 }
@@ -172,20 +178,25 @@ export function codeRowOf(group: CodeGroup): CodeRow {
   return rows[group].code;
 }
 
-/** The section itself, or the map that has it under its name. */
+/**
+ * Returns the init section: the config itself, or the section of a map that contains it under its
+ * name.
+ */
 function initOf(config: GroupConfig['config']): unknown {
   const map = typeof config === 'string' ? readConfigJson(config) : config;
   if (map === undefined) {
-    const expected = `a map, or text that is JSON and has at most ${maxConfigDepth} levels`;
-    throw configError(initKey, `expected ${expected}`);
+    const expected = `a map, or JSON text with at most ${maxConfigDepth} levels`;
+    throw configError(initKey, `must be ${expected}`);
   }
   return isPlainMap(map) && Object.hasOwn(map, initKey) ? map[initKey] : map;
 }
 
-/** The input that selects config sets. */
+/** Input that selects config sets. */
 export const configSetsInput = 'configSets';
 
-/** As `cfn-init -c a,b`. */
+/**
+ * Returns the selected config sets, from a list or a string such as `a,b`, as for `cfn-init -c`.
+ */
 function configSetsOf({ [configSetsInput]: given }: Parameters): readonly string[] | undefined {
   if (given === undefined) return undefined;
   const names = Array.isArray(given) ? given.map(String) : String(given).split(',');

@@ -1,4 +1,4 @@
-/** What is counted of deployments, for `/metrics`. */
+/** Metrics of deployments for `/metrics`. */
 
 import { type DeliveryOutcome, familyOf } from '#heat-bridge';
 import type { MetricFamily } from '#master';
@@ -7,13 +7,13 @@ import type { DeploymentRecord } from './deployment-records.ts';
 import type { ServerStatus } from './server-worker.ts';
 import type { ReadResult } from './sources.ts';
 
-/** What there is when somebody asks. */
+/** Current state for gauges. */
 export interface DeploymentsNow {
   readonly servers: readonly Pick<ServerStatus, 'problem'>[];
   readonly open: readonly Pick<DeploymentRecord, 'state'>[];
 }
 
-/** Counts from the start of the master. */
+/** Counters since the start of the master. */
 export class DeploymentMeter {
   readonly #ends: Record<DeploymentEnd, number> = {
     failed: 0,
@@ -28,12 +28,12 @@ export class DeploymentMeter {
     this.#ends[end] += 1;
   }
 
-  /** A read of a server's metadata. */
+  /** Counts a read of a server's metadata. */
   countRead(kind: ReadResult['kind']): void {
     this.#reads[kind] += 1;
   }
 
-  /** A try to tell Heat a result. */
+  /** Counts an attempt to send a result to Heat. */
   countSignal(kind: DeliveryOutcome['kind']): void {
     this.#signals[kind] += 1;
   }
@@ -46,7 +46,7 @@ export class DeploymentMeter {
         {
           type: 'counter',
           name: 'deployments_total',
-          help: 'Deployments that ended.',
+          help: 'Finished deployments, by result.',
           label: 'end',
         },
         this.#ends,
@@ -55,7 +55,7 @@ export class DeploymentMeter {
         {
           type: 'counter',
           name: 'deployment_reads_total',
-          help: 'Reads of metadata of servers.',
+          help: 'Reads of server metadata, by outcome.',
           label: 'outcome',
         },
         this.#reads,
@@ -64,7 +64,7 @@ export class DeploymentMeter {
         {
           type: 'counter',
           name: 'deployment_signals_total',
-          help: 'Results that were sent to Heat, each try.',
+          help: 'Attempts to send a result to Heat, by outcome.',
           label: 'outcome',
         },
         this.#signals,
@@ -73,7 +73,7 @@ export class DeploymentMeter {
         {
           type: 'gauge',
           name: 'deployment_servers',
-          help: 'Servers that are followed.',
+          help: 'Followed servers, by state.',
           label: 'state',
         },
         { failing, followed: servers.length - failing },
@@ -82,7 +82,7 @@ export class DeploymentMeter {
         {
           type: 'gauge',
           name: 'deployments_open',
-          help: 'Deployments that have not ended.',
+          help: 'Unfinished deployments, by state.',
           label: 'state',
         },
         { running: open.length - waiting, signalling: waiting },

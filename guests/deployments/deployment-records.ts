@@ -1,4 +1,7 @@
-/** What is known of each deployment: durable before anything runs, and kept after its end. */
+/**
+ * Records of deployments. A record is durable before anything runs, and stays after the deployment
+ * ends.
+ */
 
 import Type from 'typebox';
 import type { SharedArea, StateChange, StateOperation } from '#master';
@@ -7,33 +10,39 @@ import type { DeploymentEnd } from '../run-result.ts';
 import type { Deployment, DeploymentAction } from './metadata.ts';
 import type { DeploymentCall } from './resolved-call.ts';
 
-/** One deployment of one server. */
+/** Record of one deployment of one server. */
 export interface DeploymentRecord {
   /** Id of the stack's registration. */
   readonly stack: string;
-  /** The server, as its stack names it. */
+  /** Name of the server in its stack. */
   readonly server: string;
-  /** Of the entry. */
+  /** Id of the deployment entry. */
   readonly id: string;
   readonly name: string;
   readonly action: DeploymentAction | undefined;
   readonly minion: string;
-  /** `running`: its job may be published; `signalling`: Heat has not been told. */
+  /**
+   * State. `running`: the job may have been published. `signalling`: Heat does not have the result
+   * yet.
+   */
   readonly state: 'done' | 'running' | 'signalling';
-  /** Milliseconds since 1970. */
+  /** Start, in milliseconds since 1970. */
   readonly begunAt: number;
   readonly endedAt?: number;
   readonly command?: string;
-  /** While it runs; on disk alone: a run that waits for its turn can have 4 MiB of states. */
+  /**
+   * Call to run, present while the deployment runs. On disk only, because a queued run can have 4
+   * MiB of states.
+   */
   readonly call?: DeploymentCall;
-  /** Until Heat was told: where to, and what it takes. */
+  /** Destination and outputs of the result. Present until Heat has it. */
   readonly target?: Pick<Deployment, 'outputs' | 'resource' | 'signal'> & {
     readonly serverId: string;
   };
-  /** What Heat is told; on disk alone. */
+  /** Result for Heat. On disk only. */
   readonly body?: string;
   readonly end?: DeploymentEnd;
-  /** Why it failed, or why Heat could not be told. */
+  /** Reason why the deployment failed, or why Heat rejected the result. */
   readonly reason?: string;
 }
 
@@ -66,19 +75,22 @@ const recordRow = defineRow({
   unversioned: fromJson,
 });
 
-/** How long an entry that Heat no longer lists is remembered: an older list may still be read. */
+/**
+ * Time for which a record stays after Heat no longer lists its entry, in milliseconds. Older lists
+ * may still be read.
+ */
 const goneRetentionMs = 7 * 86_400_000;
-/** Remembered for one server. */
+/** Maximum number of finished records of one server. */
 const maxPerServer = 1_000;
 
 /**
- * The records of all stacks; what is stored of them is sealed. In a cluster the member that holds the
- * lease writes them, and all know them.
+ * Deployment records of all stacks, sealed in the store. In a cluster, the member with the lease
+ * writes them, and all members follow.
  */
 export class DeploymentRecords {
   readonly #state: SharedArea;
   readonly #now: () => number;
-  /** By stack and server, in the order in which they began. */
+  /** Records by stack and server, in the order of their start. */
   readonly #servers = new Map<string, Map<string, DeploymentRecord>>();
 
   private constructor(state: SharedArea, now: () => number) {
@@ -92,13 +104,13 @@ export class DeploymentRecords {
     return records;
   }
 
-  /** Of one server, the oldest first. */
+  /** Returns the records of a server, the oldest first. */
   of(stack: string, server: string): readonly DeploymentRecord[] {
     const all = [...(this.#servers.get(serverKey(stack, server))?.values() ?? [])];
     return all.sort((a, b) => a.begunAt - b.begunAt);
   }
 
-  /** What has not ended, of all stacks. */
+  /** Unfinished deployments of all stacks. */
   get open(): readonly DeploymentRecord[] {
     const all = [...this.#servers.values()].flatMap((records) => [...records.values()]);
     return all.filter(({ state }) => state !== 'done');
@@ -111,7 +123,7 @@ export class DeploymentRecords {
       .sort((a, b) => a.begunAt - b.begunAt);
   }
 
-  /** What is not kept in memory: what runs, and what Heat is to be told. */
+  /** Returns the parts that are not in memory: the call and the result. */
   async storedPartsOf(record: DeploymentRecord): Promise<Pick<DeploymentRecord, 'body' | 'call'>> {
     const row = await this.#state.get(rowKey(record));
     return row === undefined ? {} : this.#unpack(row);
@@ -122,8 +134,8 @@ export class DeploymentRecords {
   }
 
   /**
-   * Durable when it resolves. @throws StoreError ERR_REVISION where another member of the cluster
-   * follows the servers by now
+   * Stores a record. Resolves when it is durable.
+   * @throws StoreError ERR_REVISION if another member of the cluster now follows the servers
    */
   async put(record: DeploymentRecord): Promise<void> {
     const value = this.#state.seal(recordRow.encode(record));
@@ -132,7 +144,7 @@ export class DeploymentRecords {
     await this.#forgetOldest(record);
   }
 
-  /** Heat lists these entries and no others: the rest is forgotten after a while. */
+  /** Deletes finished records that Heat no longer lists, after the retention time. */
   async keepOnly(stack: string, server: string, ids: ReadonlySet<string>): Promise<void> {
     const gone = this.of(stack, server).filter(
       ({ id, state, endedAt = 0 }) =>
@@ -141,7 +153,7 @@ export class DeploymentRecords {
     if (gone.length > 0) await this.#delete(gone);
   }
 
-  /** Durable when it resolves. */
+  /** Deletes the records of a stack. Resolves when the deletion is durable. */
   async forgetStack(stack: string): Promise<void> {
     await this.#state.write([{ op: 'delete-prefix', prefix: ['deployments', 'records', stack] }]);
     if (this.#state.cluster !== undefined) return;
@@ -167,7 +179,9 @@ export class DeploymentRecords {
     else await this.#state.write(operations);
   }
 
-  /** A record of the store; in a cluster also what the member writes that holds the lease. */
+  /**
+   * Applies a stored record. In a cluster, also applies the changes of the member with the lease.
+   */
   #note(change: StateChange): void {
     if (change.type === 'put') {
       this.#remember(this.#unpack(change.entry));

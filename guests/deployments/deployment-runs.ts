@@ -1,4 +1,4 @@
-/** Runs what a deployment asks for, once: also where the master was killed meanwhile. */
+/** Runs the call of a deployment exactly once, even if the master is killed meanwhile. */
 
 import { hash } from 'node:crypto';
 import type { Subject } from '#acl';
@@ -16,16 +16,19 @@ import type { DeploymentCall } from './resolved-call.ts';
 
 export interface DeploymentRunsDeps {
   readonly host: Pick<ExtensionHost, 'closing' | 'logger' | 'now'>;
-  /** Commands of the catalog, and entries of its `deployments:`. */
+  /** Runners for commands of the catalog and for entries of its `deployments:`. */
   readonly runners: Readonly<Record<'code' | 'command', Pick<CommandsService['runner'], 'run'>>>;
   readonly records: Pick<DeploymentRecords, 'storedPartsOf'>;
   readonly maxRunning: number;
 }
 
-/** The idempotency key of a run is kept for a day after its deadline. */
+/**
+ * Time for which the idempotency key of a run is certain to be stored, in milliseconds. It is
+ * stored for a day after the run's deadline.
+ */
 const keyCertainMs = 86_400_000;
 
-/** Nothing was published; it may be tried again. */
+/** Errors after which nothing was published, so the run can be retried. */
 const retryable: ReadonlySet<BridgeErrorCode> = new Set([
   'ERR_BRIDGE_NOT_OPEN',
   'ERR_COMMAND_BUSY',
@@ -42,8 +45,9 @@ export class DeploymentRuns {
   }
 
   /**
-   * The result; `undefined`: it is to be tried again, or the master is being closed.
+   * Runs a deployment.
    * @param isResumed - whether it may have run before
+   * @returns the result, or `undefined` if it must be retried or the master is closing
    */
   run(
     record: DeploymentRecord,
@@ -62,23 +66,26 @@ export class DeploymentRuns {
     const { target, begunAt } = record;
     const { call } = await records.storedPartsOf(record);
     if (call === undefined || target === undefined) {
-      return failedResult('unknown', 'the record of the run is incomplete');
+      return failedResult('unknown', 'the stored record of the run is incomplete');
     }
     if (isResumed && host.now() > begunAt + keyCertainMs) {
-      return failedResult('unknown', 'the master was away for too long to learn whether it ran');
+      return failedResult(
+        'unknown',
+        'the master was down for too long to determine whether the deployment ran',
+      );
     }
     if (host.closing.aborted) return undefined;
     const handle = await this.#begin(record, call, { subject, isResumed });
     if (handle === undefined || 'end' in handle) return handle;
     try {
       const outcome = await handle.outcome;
-      // The next process goes on with it.
+      // The next process resumes the run.
       if (outcome.status === 'interrupted' && host.closing.aborted) return undefined;
       return resultOfRun(outcome, target.outputs, call);
     } catch (error) {
       if (host.closing.aborted) return undefined;
       host.logger.error({ err: error, deployment: record.id }, 'deployment run failed');
-      return failedResult('unknown', 'the master failed while it ran');
+      return failedResult('unknown', 'internal error of the master during the run; see its log');
     }
   }
 
@@ -94,7 +101,7 @@ export class DeploymentRuns {
         target: [minion],
         params: call.params,
         caller: subject,
-        // Durable before the job is published; the same entry is the same run.
+        // The key is durable before the job is published, so the same entry never runs twice.
         idempotencyKey: hash('sha256', JSON.stringify(['deployment', stack, server, id])),
       };
       return await runner.run(call.command, request, { isCarried: true });

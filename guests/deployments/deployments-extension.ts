@@ -1,4 +1,4 @@
-/** Software deployments as an extension of the bridge. */
+/** Extension of the bridge that runs software deployments. */
 
 import { type BridgeExtensionModule, bridgeServices, sectionProblems } from '#heat-bridge';
 import { guestServices } from '../services.ts';

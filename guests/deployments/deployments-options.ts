@@ -1,4 +1,4 @@
-/** Options `saltbridge: bridge: deployments:`. */
+/** Options in the section `saltbridge: bridge: deployments:`. */
 
 import Type from 'typebox';
 import { parseSection } from '#heat-bridge';
@@ -14,21 +14,27 @@ const Section = Type.Object(
   { additionalProperties: false },
 );
 
-/** See the section; each has a default. */
+/** Options with their defaults. */
 interface DeploymentsOptions {
-  /** Milliseconds between two reads of a server. Default 30,000, as Heat's own agents. */
+  /**
+   * Interval between two reads of a server, in milliseconds. Default: 30,000, like Heat's own
+   * agents.
+   */
   readonly intervalMs: number;
-  /** Requests for metadata in all. Default 20. */
+  /** Maximum rate of metadata requests in total, per second. Default: 20. */
   readonly pollsPerSecond: number;
-  /** Default 300,000. */
+  /** Maximum retry delay, in milliseconds. Default: 300,000. */
   readonly maxDelayMs: number;
-  /** Deployments that run at a time. Default 200. */
+  /** Maximum number of concurrent deployments. Default: 200. */
   readonly maxRunning: number;
-  /** Of one server's metadata. Default 1 MiB. */
+  /** Maximum size of one server's metadata, in bytes. Default: 1 MiB. */
   readonly maxBytes: number;
 }
 
-/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+/**
+ * Parses the section into options.
+ * @throws BridgeError ERR_BRIDGE_OPTIONS
+ */
 export function parseDeploymentsOptions(given: unknown = {}): DeploymentsOptions {
   const section = parseSection('bridge:deployments', Section, given);
   return {

@@ -1,4 +1,4 @@
-/** A config of a group that may run, and the options that come with it. */
+/** Config that a catalog entry permits, and its options. */
 
 import { isPlainMap, type Parameters, states } from '#heat-bridge';
 import type { Deployment } from './metadata.ts';
@@ -8,15 +8,15 @@ const { configError } = states;
 /** Options of a config, read by {@link readGroupOptions}. */
 export type GroupOptions = Readonly<Record<string, boolean | string>>;
 
-/** Names of the options of a group. */
+/** Names of a group's options. */
 export interface OptionNames {
-  /** Options that a template may choose; others are refused, unless all are ignored. */
+  /** Options that a template may set. Others are rejected, unless all are ignored. */
   readonly ofTemplate: readonly string[] | 'ignored';
-  /** Options that only an entry of the catalog may set: they choose code on the minion. */
+  /** Options that only a catalog entry may set, because they select code on the minion. */
   readonly ofEntry: readonly string[];
 }
 
-/** A config that may run. */
+/** Config that may run. */
 export interface GroupConfig {
   readonly group: string;
   readonly config: Deployment['config'];
@@ -24,28 +24,28 @@ export interface GroupConfig {
   readonly id: string;
   readonly name: string;
   readonly inputs: Parameters;
-  /** Inputs of Heat: `deploy_action`, `deploy_server_id`, … */
+  /** Heat's inputs: `deploy_action`, `deploy_server_id` and others. */
   readonly facts: Readonly<Record<string, string>>;
   readonly outputs: readonly string[];
   readonly options: GroupOptions;
-  /** Directories below which files may be written; `undefined`: anywhere. */
+  /** Directories in which files may be written, or `undefined` if unrestricted. */
   readonly paths: readonly string[] | undefined;
 }
 
 /** Returns the config as text. @throws BridgeError ERR_CFN_INIT if it is empty or a map */
 export function configText({ config, group }: Pick<GroupConfig, 'config' | 'group'>): string {
   if (typeof config === 'string' && config !== '') return config;
-  throw configError(`group ${group}`, 'the config is no text');
+  throw configError(`group ${group}`, 'the config must be non-empty text');
 }
 
 const flagForm = /^enable_/;
 const wordForm = /^[A-Za-z0-9_/][A-Za-z0-9_,.:/ -]{0,999}$/;
 
 /**
- * Reads the options of a config. Options that choose code on the minion (modules, cookbooks,
- * inventories) belong to the operator.
+ * Reads the options of a config. Only the operator may set options that select code on the minion
+ * (modules, cookbooks, inventories).
  * @param given - options of the template
- * @param ofEntry - options of the entry of the catalog, which win
+ * @param ofEntry - options of the catalog entry, which take precedence
  * @throws BridgeError ERR_CFN_INIT
  */
 export function readGroupOptions(
@@ -63,12 +63,15 @@ export function readGroupOptions(
 function readOptions(group: string, given: unknown, names: readonly string[]): GroupOptions {
   const entries = Object.entries(isPlainMap(given) ? given : {}).map(([name, value]) => {
     if (!names.includes(name)) {
-      const hint = 'an entry of the catalog may set where code is; a template may not';
-      throw configError(`group ${group}`, `the option ${name.slice(0, 64)} is not taken: ${hint}`);
+      const hint = 'only a catalog entry may set options that select code';
+      throw configError(
+        `group ${group}`,
+        `the option ${name.slice(0, 64)} is not permitted: ${hint}`,
+      );
     }
     if (flagForm.test(name)) return [name, value === true || value === 'true'] as const;
     if (typeof value === 'string' && wordForm.test(value)) return [name, value] as const;
-    throw configError(`group ${group}`, `the option ${name} is no plain text`);
+    throw configError(`group ${group}`, `the option ${name} must be plain text`);
   });
   return Object.fromEntries(entries);
 }

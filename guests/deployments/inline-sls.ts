@@ -1,16 +1,25 @@
-/** Inline SLS with its inputs. No function of Salt's takes pillar beside it, so they are put before it. */
+/**
+ * Inline SLS with its inputs. Salt has no function that takes pillar data for inline SLS, so the
+ * inputs are prepended to it.
+ */
 
 import { BridgeError, isPlainMap } from '#heat-bridge';
 import { findInterpretedText } from '#minion-protocol';
 import { writeJson } from '#runtime';
 import { configText, type GroupConfig } from './group-config.ts';
 
-/** Returns the SLS: the text, or the text of a map. @throws BridgeError ERR_CFN_INIT */
+/**
+ * Returns the SLS: the config's text, or a map as YAML.
+ * @throws BridgeError ERR_CFN_INIT
+ */
 export function slsText(config: Pick<GroupConfig, 'config' | 'group'>): string {
   return typeof config.config === 'string' ? configText(config) : flowYaml(config.config);
 }
 
-/** Text with double quotes is put in single quotes, so that expressions of Jinja in it stay whole. */
+/**
+ * Returns a value as YAML in flow style. Strings with double quotes are put in single quotes, so
+ * that Jinja expressions in them are unchanged.
+ */
 function flowYaml(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(flowYaml).join(', ')}]`;
   if (isPlainMap(value)) {
@@ -21,13 +30,14 @@ function flowYaml(value: unknown): string {
   return isQuotable ? `'${value}'` : writeJson(value ?? null);
 }
 
-/** Functions of Salt that read the minion's own configuration and pillar, and no inputs. */
+/** Salt functions that read the minion's own configuration and pillar, not the inputs. */
 const ownReader = /\b(?:config\.(?:get|option)|pillar\.(?:get|item))\b/;
 
 /**
- * SLS whose `pillar` and `opts` have the inputs as well. They are in base64, which is text to Jinja and
- * nothing else.
- * @throws BridgeError ERR_COMMAND_PARAMETERS for inputs that the SLS cannot read as it tries to
+ * Returns SLS whose `pillar` and `opts` include the inputs. The inputs are encoded in base64, so
+ * Jinja cannot evaluate them.
+ * @throws BridgeError ERR_COMMAND_PARAMETERS for inputs that the SLS tries to read with other
+ * functions
  */
 export function slsWithInputs(
   sls: string,
@@ -36,7 +46,7 @@ export function slsWithInputs(
   const names = Object.keys(inputs);
   const isRenderedElsewhere = sls.startsWith('#!');
   if (names.length > 0 && isRenderedElsewhere) {
-    throw inputsError('inline SLS with a line of renderers (#!…) takes no inputs');
+    throw inputsError('inline SLS with a renderer line (#!…) cannot have inputs');
   }
   const [, reader] = new RegExp(`(${ownReader.source})`).exec(sls) ?? [];
   const misread = [...names, ...Object.keys(facts)].find((name) =>
@@ -63,7 +73,7 @@ export function slsWithInputs(
   ].join('');
 }
 
-/** The first arguments of calls of {@link ownReader}. */
+/** Returns the first arguments of calls of {@link ownReader}. */
 function callsOf(sls: string): string {
   const call = new RegExp(`${ownReader.source}['"]?\\]?\\(\\s*(['"][^'"]*['"])`, 'g');
   return [...sls.matchAll(call)].map(([, argument = '']) => argument).join('\n');

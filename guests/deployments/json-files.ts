@@ -1,4 +1,4 @@
-/** The groups hiera and json-file: data that is written to files of the minion. */
+/** Groups `hiera` and `json-file`, which write data to files of the minion. */
 
 import { isPlainMap, states } from '#heat-bridge';
 import { writeJson } from '#runtime';
@@ -10,12 +10,18 @@ const { configError, requireMap, requirePath, requireTexts } = states;
 const hieraFile = '/etc/puppet/hiera.yaml';
 const hieraData = '/etc/puppet/hieradata';
 
-/** The files of the group hiera: its hierarchy and its data. @throws BridgeError ERR_CFN_INIT */
+/**
+ * Returns the files of the group `hiera`: its hierarchy and its data.
+ * @throws BridgeError ERR_CFN_INIT
+ */
 export function hieraConfig(given: GroupConfig): states.Config {
   return filesConfig(given, hieraFiles);
 }
 
-/** The files of the group json-file, by path. @throws BridgeError ERR_CFN_INIT */
+/**
+ * Returns the files of the group `json-file`, by path.
+ * @throws BridgeError ERR_CFN_INIT
+ */
 export function jsonFileConfig(given: GroupConfig): states.Config {
   return filesConfig(given, filesOf);
 }
@@ -26,7 +32,10 @@ function filesConfig({ group, config, paths }: GroupConfig, read: typeof filesOf
   const files = read(map, place);
   const outside = files.find(({ path }) => !isBelow(path, paths));
   if (outside !== undefined) {
-    throw configError(place, `${outside.path} is in none of the paths of the entry of the catalog`);
+    throw configError(
+      place,
+      `${outside.path} is outside of the paths that the catalog entry permits`,
+    );
   }
   return {
     name: group,
@@ -47,7 +56,7 @@ function filesOf(
   return Object.entries(map).map(([path, value]) => jsonFile(requirePath(path, place), value));
 }
 
-/** As Python writes it with an indent of 4 and sorted keys. */
+/** Returns JSON as Python writes it with an indent of 4 and sorted keys. */
 function jsonFile(path: string, value: unknown): states.ConfigFile {
   const bytes = Buffer.from(writeJson(sorted(value), 4));
   return { path, content: { kind: 'bytes', bytes }, mode: '0600' };
@@ -68,7 +77,7 @@ function hieraFiles(
 ): readonly states.ConfigFile[] {
   const hierarchy = requireTexts(map.hierarchy, `${place}: hierarchy`);
   const data = requireMap(map.datafiles ?? {}, `${place}: datafiles`);
-  // Keys are symbols of Ruby, which JSON cannot say.
+  // Keys are Ruby symbols, which JSON cannot represent.
   const lines = [
     '---',
     ':backends:',
@@ -86,7 +95,10 @@ function hieraFiles(
   };
   const files = Object.entries(data).map(([name, value]) => {
     if (!nameForm.test(name))
-      throw configError(`${place}: datafiles`, 'a name has other characters');
+      throw configError(
+        `${place}: datafiles`,
+        'a name has characters other than letters, digits, _, ., - and /',
+      );
     return jsonFile(requirePath(`${hieraData}/${name}.json`, place), value);
   });
   return [config, ...files];

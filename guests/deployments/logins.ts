@@ -1,33 +1,34 @@
-/** Tokens of Keystone's, each for one registered stack alone. */
+/** Keystone tokens, each used for one registered stack only. */
 
 import { hash } from 'node:crypto';
 import { type Ask, publicServiceUrl, requestToken } from '#heat-bridge';
 import type { HttpResult, KeystoneCredentials, OutgoingRequest } from '#runtime';
 import type { OwnerLogin, ServerLogin } from './stacks.ts';
 
-/** A token, and the addresses of the services that take it. */
+/** Token, and the URLs of the services that accept it. */
 export interface ServiceSession {
-  /** Address of heat-api, with the project; `undefined` if the catalog lacks it. */
+  /** URL of heat-api, with the project. `undefined` if the service catalog lacks it. */
   readonly heat: string | undefined;
   readonly zaqar: string | undefined;
   readonly token: string;
 }
 
-/** A session, or why there is none. */
+/** Session, or the reason why the login failed. */
 export type LoginOutcome =
   | { readonly ok: true; readonly session: ServiceSession }
   | { readonly ok: false; readonly reason: string };
 
 const maxSessions = 20_000;
 
-/** Logs in when it must, and keeps tokens in memory until a service refuses one. */
+/** Logs in on demand, and caches tokens in memory until a service rejects one. */
 export class StackLogins {
   readonly #sessions = new Map<string, ServiceSession>();
   readonly #logins = new Map<string, Promise<LoginOutcome>>();
 
   /**
-   * Logs in once for all who ask meanwhile: the servers of a stack are read side by side.
-   * @param stack - id of the registration whose credentials these are
+   * Returns a session. Concurrent calls share one login, because the servers of a stack are read
+   * in parallel.
+   * @param stack - id of the registration that has these credentials
    */
   async session(ask: Ask, stack: string, login: OwnerLogin | ServerLogin): Promise<LoginOutcome> {
     const key = keyOf(stack, login);
@@ -44,7 +45,7 @@ export class StackLogins {
     const result = await requestToken(ask, login.auth_url, credentialsOf(login));
     if (!result.isIn) {
       const { outcome } = result;
-      return { ok: false, reason: 'reason' in outcome ? outcome.reason : 'the log-in failed' };
+      return { ok: false, reason: 'reason' in outcome ? outcome.reason : 'the login failed' };
     }
     const { token, body } = result;
     const session = {
@@ -58,15 +59,16 @@ export class StackLogins {
     return { ok: true, session };
   }
 
-  /** A service has refused the token; there may be another one by now. */
+  /** Drops a token that a service has rejected, unless a newer one is cached. */
   forget(stack: string, login: OwnerLogin | ServerLogin, token: string): void {
     const key = keyOf(stack, login);
     if (this.#sessions.get(key)?.token === token) this.#sessions.delete(key);
   }
 
   /**
-   * Asks with a token, and once more with a new one where the first is refused.
-   * @param request - made for the session; `undefined`: the catalog has no such service
+   * Sends a request with a token, and once more with a new token if the first is rejected.
+   * @param request - creates the request for a session; returns `undefined` if the service catalog
+   * lacks the service
    */
   async ask(
     ask: Ask,
@@ -79,7 +81,7 @@ export class StackLogins {
       if (!found.ok) return { kind: 'unreachable', reason: found.reason };
       const made = request(found.session);
       if (made === undefined) {
-        return { kind: 'unreachable', reason: 'the catalog of the log-in lacks the service' };
+        return { kind: 'unreachable', reason: "the login's service catalog lacks the service" };
       }
       const headers = { ...made.headers, 'x-auth-token': found.session.token };
       const result = await ask({ ...made, headers });
@@ -90,7 +92,7 @@ export class StackLogins {
   }
 }
 
-/** Nobody else's, whatever the credentials are. */
+/** Returns a key that is unique to the stack and the credentials. */
 function keyOf(stack: string, login: OwnerLogin | ServerLogin): string {
   return `${stack} ${hash('sha256', JSON.stringify(login))}`;
 }

@@ -1,7 +1,7 @@
 /**
- * What a change of a server's own metadata runs, as `cfn-hup` does on other clouds: the server's
- * `AWS::CloudFormation::Init` is applied, and hooks run commands of the catalog. The records of what
- * ran say what was there before, so that nothing else has to be remembered.
+ * Hooks on changes of a server's own metadata, like `cfn-hup` on other clouds. Applies the
+ * server's `AWS::CloudFormation::Init`, and runs commands of the catalog. The previous values are
+ * derived from the deployment records, so no other state is stored.
  */
 
 import { isPlainMap, jsonDigest } from '#heat-bridge';
@@ -14,7 +14,7 @@ import {
   type UnreadableDeployment,
 } from './metadata.ts';
 
-/** What becomes of a value of the metadata. */
+/** Kind of a change of a value. */
 type HookEvent = 'add' | 'remove' | 'update';
 
 const events: readonly HookEvent[] = ['add', 'remove', 'update'];
@@ -25,34 +25,37 @@ const actionOf: Readonly<Record<HookEvent, DeploymentAction>> = {
   remove: 'DELETE',
 };
 
-/** One hook, as the metadata has it below `saltbridge:cfn-hup`. */
+/** Hook, as the metadata has it below `saltbridge:cfn-hup`. */
 interface Hook {
   readonly name: string;
   readonly triggers: ReadonlySet<HookEvent>;
   /** Keys that lead to the value. */
   readonly path: readonly string[];
-  /** A command of the catalog; `undefined`: the init metadata is applied. */
+  /** Command of the catalog, or `undefined` to apply the init metadata. */
   readonly action: string | undefined;
 }
 
-/** What the metadata of a server asks for. */
+/** Work that results from the metadata of a server. */
 export interface MetadataUpdates {
-  /** As entries of Heat: what runs now, and what ran last. */
+  /** Deployments to run now, in the form of Heat's entries. */
   readonly deployments: readonly (Deployment | UnreadableDeployment)[];
-  /** Changes that no hook is for; they are remembered alone. */
+  /** Changes that have no hook, and changes that ran last; they are only recorded. */
   readonly noted: readonly Pick<Deployment, 'action' | 'id' | 'name'>[];
-  /** Hooks that never run, wholly or in part, and why. */
+  /** Hooks that never run, or not for all triggers, with the reasons. */
   readonly warnings: readonly string[];
 }
 
 const hooksKey = 'saltbridge:cfn-hup';
 const optionsKey = 'saltbridge:cfn-init';
 const maxHooks = 16;
-/** How entries of hooks are named, which Heat's cannot be: it names its own by UUIDs. */
+/** Ids of hook entries. They cannot collide with Heat's, which are UUIDs. */
 const idForm = /^hook-([0-9a-f]{12})-(add|update|remove)-([0-9a-f]{24})-(\d+)$/;
 const aliasForm = /^[A-Za-z0-9_.-]{1,128}$/;
 
-/** @param records - of the server, the oldest first */
+/**
+ * Returns the hooks to run for the metadata.
+ * @param records - records of the server, the oldest first
+ */
 export function metadataUpdates(
   metadata: Readonly<Record<string, unknown>>,
   records: readonly Pick<DeploymentRecord, 'id'>[],
@@ -68,7 +71,7 @@ export function metadataUpdates(
     const before = last?.event === 'remove' ? undefined : last?.digest;
     const event = eventOf(before, digest);
     if (event === undefined) {
-      // What ran last is listed as long as it is in force, so that its record is kept.
+      // List the last run while it is in force, so that its record is retained.
       if (last !== undefined) noted.push({ id: last.id, name: hook.name, action: 'UPDATE' });
       continue;
     }
@@ -86,7 +89,10 @@ function eventOf(before: string | undefined, now: string | undefined): HookEvent
   return now === undefined ? 'remove' : 'update';
 }
 
-/** Digests of values by their path; `undefined`: there is none. Each is made once. */
+/**
+ * Returns a function that digests the value at a path, or returns `undefined` if there is none.
+ * Results are cached.
+ */
 function digestsOf(
   metadata: Readonly<Record<string, unknown>>,
 ): (path: readonly string[]) => string | undefined {
@@ -103,8 +109,8 @@ function digestsOf(
 }
 
 /**
- * What was there when a hook was looked at last.
- * @param key - digest of its name
+ * Returns the last run of a hook, with the digest of the value then.
+ * @param key - digest of the hook's name
  */
 function lastOf(
   key: string,
@@ -125,7 +131,7 @@ function digestOf(value: unknown, length: number): string {
   return jsonDigest(value).slice(0, length);
 }
 
-/** The init metadata is applied without any hook; the others are the template's. */
+/** Returns the hook that applies the init metadata, and the hooks of the template. */
 function hooksOf(metadata: Readonly<Record<string, unknown>>): {
   readonly hooks: readonly Hook[];
   readonly warnings: readonly string[];
@@ -142,7 +148,7 @@ function hooksOf(metadata: Readonly<Record<string, unknown>>): {
   const warnings = parsed.flatMap(({ name, warning }) =>
     warning === undefined ? [] : [`${hooksKey}: ${shownName(name)}: ${warning}`],
   );
-  if (given !== undefined && !isPlainMap(given)) warnings.push(`${hooksKey}: expected a map`);
+  if (given !== undefined && !isPlainMap(given)) warnings.push(`${hooksKey}: must be a map`);
   if (more.length > maxHooks) {
     warnings.push(`${hooksKey}: only the first ${maxHooks} of ${more.length} hooks run`);
   }
@@ -151,17 +157,17 @@ function hooksOf(metadata: Readonly<Record<string, unknown>>): {
 
 interface ParsedHook {
   readonly name: string;
-  /** `undefined`: it never runs. */
+  /** Hook to run, or `undefined` if it never runs. */
   readonly hook?: Hook;
-  /** Why it never runs, wholly or in part. */
+  /** Reason why the hook never runs, or not for all triggers. */
   readonly warning?: string;
 }
 
-/** Blanks around values have no meaning, as in the file of cfn-hup. */
+/** Parses a hook. Whitespace around values is ignored, as in the file of cfn-hup. */
 function parseHook(name: string, given: unknown): ParsedHook {
-  if (!isPlainMap(given)) return { name, warning: 'the hook never runs: expected a map' };
+  if (!isPlainMap(given)) return { name, warning: 'the hook never runs: it must be a map' };
   if (name === initKey) {
-    return { name, warning: `the hook never runs: the name ${initKey} is taken` };
+    return { name, warning: `the hook never runs: the name ${initKey} is reserved` };
   }
   const { triggers = '', path = '', action } = given;
   const words = String(triggers)
@@ -182,7 +188,7 @@ function parseHook(name: string, given: unknown): ParsedHook {
     return { name, warning: text };
   }
   if (typeof action !== 'string' || action.trim() === '') {
-    return { name, warning: 'the hook never runs: action names no command of the catalog' };
+    return { name, warning: 'the hook never runs: action must name a command of the catalog' };
   }
   const hook = { name, triggers: new Set(found), path: keys, action: action.trim() };
   if (unknown.length === 0) return { name, hook };
@@ -195,8 +201,8 @@ function shownName(text: string): string {
 }
 
 /**
- * `Resources.NAME.Metadata.KEY.KEY` or `Metadata.KEY.KEY`; a key with dots in it is in quotes. The
- * resource is the server, whatever its name.
+ * Parses `Resources.NAME.Metadata.KEY.KEY` or `Metadata.KEY.KEY`. Keys with dots are quoted. The
+ * resource is always the server, whatever its name.
  */
 function pathOf(text: string): readonly string[] | undefined {
   const [, rest] = /^(?:Resources\.[^.]+\.)?Metadata(?:\.(.+))?$/.exec(text) ?? [
@@ -207,7 +213,7 @@ function pathOf(text: string): readonly string[] | undefined {
   return [...rest.matchAll(/'([^']*)'|([^.]+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
 }
 
-/** What the bridge and Heat keep in the metadata is no part of it. */
+/** Returns the value at a path. Data that Heat stores in the metadata for agents is excluded. */
 function valueAt(metadata: Readonly<Record<string, unknown>>, path: readonly string[]): unknown {
   const { deployments: _deployments, 'os-collect-config': _collect, ...own } = metadata;
   let value: unknown = own;
@@ -217,7 +223,9 @@ function valueAt(metadata: Readonly<Record<string, unknown>>, path: readonly str
   return value;
 }
 
-/** Options of the init metadata: which sets, and the handle that is told the result. */
+/**
+ * Returns the options of the init metadata: the config sets, and the handle that gets the result.
+ */
 function optionsOf(metadata: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const { [optionsKey]: given } = metadata;
   return isPlainMap(given) ? given : {};

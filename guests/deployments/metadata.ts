@@ -1,4 +1,4 @@
-/** A server's metadata as Heat gives it: its deployments, read and bounded. */
+/** Metadata of a server, as Heat returns it: its deployments, parsed within limits. */
 
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
@@ -9,49 +9,51 @@ import { cutNesting, isNestedDeeper, maxConfigDepth } from '../config-json.ts';
 const deploymentActions = ['CREATE', 'UPDATE', 'DELETE', 'SUSPEND', 'RESUME'] as const;
 export type DeploymentAction = (typeof deploymentActions)[number];
 
-/** One entry of a server's list: a config that is to be applied once. */
+/** Entry of a server's list: a config to apply once. */
 export interface Deployment {
-  /** Of the derived config: a new one for each action. */
+  /** Id of the derived config. Heat creates a new one for each action. */
   readonly id: string;
   readonly name: string;
-  /** Who interprets it; of a component, the `tool` of the action. */
+  /** Group that interprets the config. For a component, the `tool` of the action. */
   readonly group: string;
   readonly config: string | Readonly<Record<string, unknown>>;
   readonly action: DeploymentAction;
-  /** The author's, without Heat's own. */
+  /** Inputs of the template's author, without Heat's own. */
   readonly inputs: Readonly<Record<string, JsonValue>>;
-  /** Names that Heat takes values for. */
+  /** Names of the outputs that Heat accepts. */
   readonly outputs: readonly string[];
-  /** Of the config, for whoever interprets it. */
+  /** Options of the config. */
   readonly options?: Readonly<Record<string, unknown>>;
-  /** Where its result goes. */
+  /** Destination of the result. */
   readonly signal: ResultDestination;
-  /** The resource, where a stack has made it. */
+  /** Resource of the deployment, if a stack created it. */
   readonly resource?: { readonly stackPath: string; readonly name: string };
-  /** The server, as Heat names it. */
+  /** Heat's id of the server. */
   readonly serverId?: string;
 }
 
-/** An entry that cannot be read. It is answered, so that no stack waits for its timeout. */
+/**
+ * Entry that cannot be parsed. Heat gets a failure for it, so that no stack waits for its timeout.
+ */
 export interface UnreadableDeployment
   extends Pick<Deployment, 'id' | 'name' | 'resource' | 'signal'> {
   readonly action?: DeploymentAction;
   readonly problem: string;
 }
 
-/** What a server's metadata says. */
+/** Parsed metadata of a server. */
 export interface ServerMetadata {
   /** `saltbridge:minion` of its template. */
   readonly minion?: string;
-  /** `saltbridge:handles` of its template: what handles are registered for, by alias. */
+  /** Handles to register, by alias: `saltbridge:handles` of the template. */
   readonly handles: Readonly<Record<string, unknown>>;
-  /** Parts that have no effect, and why. */
+  /** Parts that have no effect, with the reasons. */
   readonly warnings: readonly string[];
-  /** All of it, for what watches values of it. */
+  /** The whole metadata, for hooks on its values. */
   readonly values: Readonly<Record<string, unknown>>;
-  /** In Heat's order. */
+  /** Deployments in Heat's order. */
   readonly deployments: readonly (Deployment | UnreadableDeployment)[];
-  /** The same metadata has the same digest. */
+  /** Digest of the metadata. */
   readonly digest: string;
 }
 
@@ -59,7 +61,10 @@ const maxDeployments = 256;
 const maxIo = 256;
 const maxHandles = 64;
 const maxConfigLength = 262_144;
-/** With what is around the config of a component, and one more, by which a deeper one is told. */
+/**
+ * Includes the levels around the config of a component, and one more level to detect a config that
+ * is too deep.
+ */
 const maxMetadataDepth = maxConfigDepth + 8;
 
 const Text = Type.String({ maxLength: 4096 });
@@ -86,17 +91,17 @@ const isEntry = compileSchema(
   }),
 );
 
-/** The metadata of a server, or why it is none. */
+/** Metadata of a server, or the reason why it is invalid. */
 export type ParsedMetadata =
   | { readonly ok: true; readonly metadata: ServerMetadata }
   | { readonly ok: false; readonly problem: string };
 
-/** Reads the metadata of a server resource: a map with `deployments`. */
+/** Parses the metadata of a server resource: a map with `deployments`. */
 export function parseServerMetadata(given: unknown): ParsedMetadata {
   const value = cutNesting(given, maxMetadataDepth);
-  if (!isPlainMap(value)) return { ok: false, problem: 'the metadata is no map' };
+  if (!isPlainMap(value)) return { ok: false, problem: 'the metadata is not a map' };
   const { deployments = [], 'saltbridge:minion': minion, 'saltbridge:handles': handles } = value;
-  if (!Array.isArray(deployments)) return { ok: false, problem: 'deployments is no list' };
+  if (!Array.isArray(deployments)) return { ok: false, problem: 'deployments is not a list' };
   if (deployments.length > maxDeployments) {
     return { ok: false, problem: `the server has more than ${maxDeployments} deployments` };
   }
@@ -105,7 +110,7 @@ export function parseServerMetadata(given: unknown): ParsedMetadata {
   const warnings = [
     ...(handles === undefined || isPlainMap(handles)
       ? []
-      : ['saltbridge:handles: expected a map of aliases']),
+      : ['saltbridge:handles: must be a map of aliases']),
     ...(named.length > maxHandles
       ? [`saltbridge:handles: only the first ${maxHandles} of ${named.length} are registered`]
       : []),
@@ -123,7 +128,10 @@ export function parseServerMetadata(given: unknown): ParsedMetadata {
   };
 }
 
-/** `undefined`: without an id nothing can be remembered or answered. */
+/**
+ * Parses an entry. Returns `undefined` if it has no valid id, because it can then be neither
+ * recorded nor answered.
+ */
 function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | undefined {
   if (!isEntry.Check(entry)) return undefined;
   const { id, outputs, options } = entry;
@@ -141,7 +149,7 @@ function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | un
       : { resource: { stackPath, name: resourceName } };
   const signal = parseResultDestination(heat);
   if (signal === undefined) {
-    const problem = 'the way to signal its result is incomplete or unknown';
+    const problem = 'the destination of its result is incomplete or unknown';
     return { id, name, ...resource, signal: { transport: 'NO_SIGNAL' }, problem };
   }
   const common = { id, name, ...resource, signal };
@@ -155,7 +163,7 @@ function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | un
     if (isHeatInput(input.name) || input.value === undefined || input.value === null) continue;
     const value = typedInput(input.type ?? 'String', input.value);
     if (value === undefined) {
-      return { ...common, problem: `the input ${input.name} is no ${input.type}` };
+      return { ...common, problem: `the input ${input.name} is not a ${input.type}` };
     }
     if (isNestedDeeper(value, maxConfigDepth)) {
       return {
@@ -176,7 +184,7 @@ function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | un
   };
 }
 
-/** Inputs of Heat that say what is deployed where. Programs of heat-agents read them by these names. */
+/** Returns Heat's inputs about the deployment. Programs of heat-agents read them by these names. */
 export function heatFactsOf({
   action,
   resource,
@@ -191,7 +199,7 @@ export function heatFactsOf({
   };
 }
 
-/** Facts of Heat that parameters are declared for. */
+/** Returns those of Heat's inputs for which parameters are declared. */
 export function declaredFacts(
   deployment: Parameters<typeof heatFactsOf>[0],
   declared: readonly string[],
@@ -200,7 +208,7 @@ export function declaredFacts(
   return Object.fromEntries(facts.filter(([name]) => declared.includes(name)));
 }
 
-/** What Heat adds; an author who declares one of these names means Heat's. */
+/** Inputs that Heat adds. An author who declares one of these names gets Heat's value. */
 const heatInputs: ReadonlySet<string> = new Set([
   'deploy_server_id',
   'deploy_action',
@@ -222,7 +230,7 @@ function isHeatInput(name: string): boolean {
   return heatInputs.has(name);
 }
 
-/** A component has a config and a tool for each action. */
+/** Resolves a component, which has a config and a tool for each action. */
 function resolveComponent(
   group: string,
   given: unknown,
@@ -239,7 +247,10 @@ function resolveComponent(
   return boundedConfig(found.tool, found.config);
 }
 
-/** The config of a group, within the bounds of size and depth; or why it is not. */
+/**
+ * Returns the config of a group if it is within the limits of size and depth, or the problem
+ * otherwise.
+ */
 export function boundedConfig(
   group: string,
   given: unknown,
@@ -256,7 +267,10 @@ export function boundedConfig(
   return { problem: `its config has more than ${maxConfigLength} characters` };
 }
 
-/** Heat checks types of parameters and not of inputs: numbers may come as text. */
+/**
+ * Converts an input to its declared type. Heat checks types of parameters but not of inputs, so
+ * numbers may be strings.
+ */
 function typedInput(type: string, value: unknown): JsonValue | undefined {
   const json = value as JsonValue; // parsed from JSON
   switch (type) {
@@ -273,7 +287,7 @@ function typedInput(type: string, value: unknown): JsonValue | undefined {
     case 'Json':
       return typeof value === 'string' ? tryParseJson(value) : json;
     default:
-      // As Heat's agents hand it on.
+      // Heat's agents convert values in the same way.
       return typeof value === 'object' ? json : String(value);
   }
 }

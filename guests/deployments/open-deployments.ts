@@ -43,7 +43,7 @@ export interface DeploymentsDeps {
   readonly section: unknown;
   readonly code: readonly CodeDefinition[];
   readonly commands: Pick<CommandsService, 'catalog' | 'createRunner' | 'runner'>;
-  /** Enrolments of machines, if the bridge enrols any. */
+  /** Enrolments of machines, if enrolment is enabled. */
   readonly enrolments: Pick<EnrolmentModule['enrolments'], 'liveOfInstance'> | undefined;
   readonly signals: Pick<
     SignalsModule,
@@ -51,20 +51,23 @@ export interface DeploymentsDeps {
   >;
 }
 
-/** Heat's agent for minions. */
+/** Interface of software deployments. */
 export interface DeploymentsModule
   extends Required<Pick<OpenExtension, 'close' | 'metrics' | 'rpc' | 'start'>> {
   readonly api: StacksApi;
-  /** The same interface for somebody else, whose rules hold for what is registered. */
+  /** Returns the API for another requester, whose rules apply to the stacks that it registers. */
   as(requester: AuditRequester, subject: Subject): StacksApi;
-  /** Lets no stack reach a minion that is no more; durable when it resolves. */
+  /** Removes a retired minion from all stacks. Resolves when the change is durable. */
   dismiss(minion: string): Promise<void>;
 }
 
-/** Registrations at the local socket are those of a service of this name. */
+/** Name of the service that owns registrations of the local socket. */
 const defaultService = 'deployments';
 
-/** @throws BridgeError ERR_BRIDGE_OPTIONS, ERR_CATALOG */
+/**
+ * Opens software deployments.
+ * @throws BridgeError ERR_BRIDGE_OPTIONS, ERR_CATALOG
+ */
 export async function openDeployments(
   host: ExtensionHost,
   deps: DeploymentsDeps,
@@ -142,7 +145,7 @@ export async function openDeployments(
     const { intervalMs } = options;
     return new StackFollower(stack, { worker: workerDeps(stack, ended), find, intervalMs });
   });
-  // A worker may have written something before it noticed that its stack is no more.
+  // A worker may write a record before it notices that its stack was removed.
   const forget = async (id: string): Promise<void> => {
     await followers.update(id);
     await records.forgetStack(id);
@@ -151,7 +154,7 @@ export async function openDeployments(
     const isOver = registry.get(id) === undefined && state.cluster?.isHeld === true;
     const changed = isOver ? forget(id) : followers.update(id);
     changed.catch((error: unknown) => {
-      log.error({ err: error }, 'deployments of a stack that was removed are kept');
+      log.error({ err: error }, 'could not delete the deployments of a removed stack');
     });
   };
   const parts = { registry, followers, records, forget, signals };
@@ -170,7 +173,7 @@ export async function openDeployments(
     metrics: () =>
       meter.families({
         servers: followers.status,
-        // Of one member of a cluster, so that nothing is counted twice.
+        // Only one member of a cluster reports them, so that nothing is counted twice.
         open: followers.isActive ? records.open : [],
       }),
     dismiss: (minion) => registry.dismiss(minion),
@@ -191,12 +194,15 @@ interface StacksApiParts {
   readonly registry: StackRegistry;
   readonly followers: Pick<StackFollowers, 'statusOf'>;
   readonly records: Pick<DeploymentRecords, 'ofStack'>;
-  /** Ends what is done for a stack that was removed; durable when it resolves. */
+  /** Ends the deployments of a removed stack. Resolves when their records are deleted durably. */
   readonly forget: (id: string) => Promise<void>;
   readonly signals: Pick<SignalsModule, 'ofStacks' | 'unclaimedOf'>;
 }
 
-/** @param subjectOf - whose rules hold for what is registered */
+/**
+ * Creates the API of stacks.
+ * @param subjectOf - returns the subject whose rules apply to a registration
+ */
 function createStacksApi(
   { registry, followers, records, forget, signals }: StacksApiParts,
   subjectOf: (given: StackRegistration) => Subject,
@@ -235,7 +241,7 @@ function createStacksApi(
   };
 }
 
-/** A service may repeat what it was asked with. */
+/** Replaces secrets in the reason of a failure, because a service may echo the request. */
 function redactSecrets<T extends DeliveryOutcome | ReadResult>(
   outcome: T,
   secrets: readonly string[],

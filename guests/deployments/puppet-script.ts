@@ -1,4 +1,4 @@
-/** The script of the group puppet. */
+/** Script of the group `puppet`. */
 
 import { states } from '#heat-bridge';
 import { writeJson } from '#runtime';
@@ -8,7 +8,10 @@ import { runTool, toolNameForm, toolOption } from './tool-program.ts';
 
 const { configError } = states;
 
-/** Applies a manifest with Puppet, as the hook of heat-agents does. @throws BridgeError ERR_CFN_INIT */
+/**
+ * Returns a script that applies a manifest with Puppet, like the hook of heat-agents.
+ * @throws BridgeError ERR_CFN_INIT
+ */
 export function puppetScript(config: GroupConfig): string {
   const { outputs, options, name } = config;
   const inputs = { ...config.facts, ...config.inputs };
@@ -17,7 +20,7 @@ export function puppetScript(config: GroupConfig): string {
   if (hasHiera === true && !toolNameForm.test(name)) {
     throw configError(
       'group puppet',
-      'enable_hiera needs a deployment named by letters and digits',
+      'enable_hiera requires a deployment name with letters, digits, _ and - only',
     );
   }
   const data = `/etc/puppet/hieradata/heat_config_${name}.json`;
@@ -36,7 +39,7 @@ export function puppetScript(config: GroupConfig): string {
       ? [`mkdir -p /etc/puppet/hieradata && cp "$saltbridge_dir/inputs.json" ${data} || exit 126`]
       : []),
   ];
-  // 2: it succeeded, and there were changes.
+  // Exit code 2 means success with changes.
   const run = runTool('puppet', args, '\n[ "$saltbridge_status" = 2 ] && saltbridge_status=0');
   return wrapProgram({
     variables: hasFacts === true ? Object.fromEntries(variables) : {},

@@ -1,6 +1,6 @@
 import { sleepUntilAborted } from '#runtime';
 
-/** Spreads requests evenly: each waits for its turn. */
+/** Limits the rate of requests by spacing them evenly. */
 export class Pacer {
   readonly #gapMs: number;
   #next = 0;

@@ -1,16 +1,16 @@
-/** What a deployment is to run, once the catalog has been asked. */
+/** Call that the catalog permits for a deployment. */
 
 import type { Parameters } from '#heat-bridge';
 
-/** A call that the catalog permits; the policy is asked when it runs. */
+/** Call that the catalog permits. The policy is evaluated when it runs. */
 export interface DeploymentCall {
-  /** `code` and `states`: an entry of `deployments:` in the catalog. */
+  /** Source of the call. `code` and `states` refer to an entry of `deployments:` in the catalog. */
   readonly kind: 'code' | 'command' | 'states';
   readonly command: string;
   readonly params: Parameters;
 }
 
-/** The call, or why there is none: for the author of the template. */
+/** Call, or the reason for the template's author why none is permitted. */
 export type ResolvedCall =
   | { readonly ok: true; readonly call: DeploymentCall }
   | { readonly ok: false; readonly reason: string };

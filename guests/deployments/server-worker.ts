@@ -1,4 +1,6 @@
-/** Follows one server: reads its metadata, runs what is new, and tells Heat the results. */
+/**
+ * Worker for one server: reads its metadata, runs new deployments, and sends the results to Heat.
+ */
 
 import type { Logger } from 'pino';
 import type { Subject } from '#acl';
@@ -12,28 +14,28 @@ import type { ResolvedCall } from './resolved-call.ts';
 import type { StackResult } from './signal-result.ts';
 import type { ReadResult, ServerSource } from './sources.ts';
 
-/** What is followed. */
+/** Server to follow. */
 export interface FollowedServer {
-  /** As its stack names it. */
+  /** Name of the server in its stack. */
   readonly server: string;
   readonly source: ServerSource;
-  /** Whose rules hold. */
+  /** Subject whose rules apply to the deployments. */
   readonly subject: Subject;
 }
 
 export interface ServerWorkerDeps {
   readonly records: DeploymentRecords;
   readonly read: (source: ServerSource) => Promise<ReadResult>;
-  /** The minion that the server is; `undefined`: none yet. */
+  /** Returns the minion of the server, or `undefined` if none is known yet. */
   readonly minionOf: (
     server: FollowedServer,
     metadata: ServerMetadata,
   ) => Promise<string | undefined>;
-  /** Whether a minion can be reached. */
+  /** Whether a minion is reachable. */
   readonly isPresent: (minion: string) => Promise<boolean>;
   /**
-   * Registers the handles that a server's metadata names, and takes the minion out of other handles of
-   * the stack. Returns the reasons why handles were not registered.
+   * Registers the handles that a server's metadata names, and removes the minion from other
+   * handles of the stack. Returns the reasons for which handles were not registered.
    */
   readonly registerHandles: (
     minion: string,
@@ -46,7 +48,7 @@ export interface ServerWorkerDeps {
     isResumed: boolean,
   ) => Promise<DeploymentResult | undefined>;
   readonly deliver: (delivery: StackResult) => Promise<DeliveryOutcome>;
-  /** Resolves when one more request may be made. */
+  /** Resolves when the next request may be sent. */
   readonly turn: () => Promise<void>;
   readonly onEnd: (record: DeploymentRecord) => void;
   readonly intervalMs: number;
@@ -57,22 +59,25 @@ export interface ServerWorkerDeps {
   readonly log: Logger;
 }
 
-/** After a deployment has ended Heat may publish the next one. */
+/**
+ * Delay before the next read after a deployment has ended, in milliseconds. Heat may then publish
+ * the next one.
+ */
 const nextDeploymentMs = 1_000;
-/** Heat is told no longer than this; a stack has long timed out then. */
+/** Maximum time to retry sending a result, in milliseconds. The stack has timed out by then. */
 const maxSignallingMs = 86_400_000;
 const maxReason = 500;
 
-/** How it is with a server. */
+/** Status of a server. */
 export interface ServerStatus {
   readonly server: string;
   readonly serverId: string;
   readonly minion?: string;
-  /** When it was read last, milliseconds since 1970. */
+  /** Time of the last read, in milliseconds since 1970. */
   readonly readAt?: number;
-  /** Why it could not be read, or why its next deployment waits. */
+  /** Reason why it could not be read, or why its next deployment waits. */
   readonly problem?: string;
-  /** Handles and hooks of its metadata that have no effect, and why. */
+  /** Handles and hooks of its metadata that have no effect, with the reasons. */
   readonly warnings?: readonly string[];
 }
 
@@ -81,11 +86,11 @@ export class ServerWorker {
   readonly done: Promise<void>;
   readonly #deps: ServerWorkerDeps;
   readonly #stop = new AbortController();
-  /** Entries that this worker began: nothing of them ran before. */
+  /** Ids of the deployments that this worker started, which cannot have run before. */
   readonly #begun = new Set<string>();
-  /** Digest of metadata in which nothing was left to do. */
+  /** Digest of metadata with nothing left to run. */
   #settled: string | undefined;
-  /** Digest of metadata of which something is to run as soon as the minion answers. */
+  /** Digest of metadata with a deployment that waits for the minion. */
   #waiting: string | undefined;
   #handles: string | undefined;
   #refusedHandles: readonly string[] = [];
@@ -113,12 +118,12 @@ export class ServerWorker {
     };
   }
 
-  /** Takes the minion out of the handles of the stack: the server is gone. */
+  /** Removes the minion from the handles of the stack, because the server is gone. */
   async withdrawHandles(): Promise<void> {
     if (this.#minion !== undefined) await this.#deps.registerHandles(this.#minion, {});
   }
 
-  /** Follows it no longer. What runs on the minion ends by itself. */
+  /** Stops following the server. Jobs in progress on the minion continue. */
   stop(): void {
     this.#stop.abort();
   }
@@ -129,7 +134,7 @@ export class ServerWorker {
 
   async #follow(): Promise<void> {
     const { intervalMs, closing, random, log } = this.#deps;
-    // What the process before this one left is gone on with at once.
+    // Resume unfinished work of an earlier process at once.
     let wait = this.#open() === undefined ? intervalMs * random() : 0;
     for (;;) {
       await sleepUntilAborted(wait, closing, this.#stop.signal);
@@ -138,8 +143,11 @@ export class ServerWorker {
         wait = await this.#step();
       } catch (error) {
         if (this.#isOver) return;
-        log.error({ server: this.server.server, err: error }, 'deployments were not followed');
-        wait = this.#fail('the master failed; see its log');
+        log.error(
+          { server: this.server.server, err: error },
+          'could not follow the deployments of a server; retrying',
+        );
+        wait = this.#fail('internal error of the master; see its log');
       }
     }
   }
@@ -149,7 +157,10 @@ export class ServerWorker {
     return this.#deps.records.of(source.stack, server).find(({ state }) => state !== 'done');
   }
 
-  /** @returns milliseconds until the next one */
+  /**
+   * Performs the next step.
+   * @returns delay before the next step, in milliseconds
+   */
   async #step(): Promise<number> {
     const open = this.#open();
     if (open !== undefined) return this.#settle(open);
@@ -167,7 +178,7 @@ export class ServerWorker {
     return this.#take(result.metadata);
   }
 
-  /** Half a tenth more or less, so that servers do not come together over time. */
+  /** Returns the interval, varied by up to 5 %, so that requests of servers do not synchronize. */
   #interval(): number {
     const { intervalMs, random } = this.#deps;
     return intervalMs * (0.95 + 0.1 * random());
@@ -187,10 +198,10 @@ export class ServerWorker {
 
   #waitFor(minion: string, digest: string): number {
     this.#waiting = digest;
-    return this.#wait(`minion ${minion} does not answer`);
+    return this.#wait(`minion ${minion} does not respond`);
   }
 
-  /** Begins the first entry that is new; the list is read again before the next one. */
+  /** Starts the first new deployment. The list is read again before the next one. */
   async #take(metadata: ServerMetadata): Promise<number> {
     const { records, minionOf, isPresent } = this.#deps;
     const { server, source } = this.server;
@@ -199,7 +210,7 @@ export class ServerWorker {
     const isWaiting = this.#waiting === digest && this.#minion === minion;
     if (this.#minion !== minion) await this.withdrawHandles();
     this.#minion = minion;
-    if (minion === undefined) return this.#wait('no minion is known to be this server');
+    if (minion === undefined) return this.#wait('no minion is assigned to this server');
     if (isWaiting && !(await isPresent(minion))) return this.#waitFor(minion, digest);
     await this.#registerHandles(minion, metadata.handles);
     const updates = metadataUpdates(metadata.values, records.of(source.stack, server));
@@ -210,7 +221,7 @@ export class ServerWorker {
     for (const change of updates.noted) await this.#note(change, minion);
     const fresh = entries.find(({ id }) => !records.has(source.stack, server, id));
     if (fresh === undefined) {
-      // What was refused is tried again.
+      // Rejected handles are retried.
       if (this.#refusedHandles.length === 0) this.#settled = digest;
       return this.#interval();
     }
@@ -233,7 +244,7 @@ export class ServerWorker {
     this.#handles = handles;
   }
 
-  /** Remembers a change that nothing runs for. */
+  /** Records a change for which no hook runs. */
   async #note(change: Pick<Deployment, 'action' | 'id' | 'name'>, minion: string): Promise<void> {
     const { records, now } = this.#deps;
     const { server, source } = this.server;
@@ -244,7 +255,10 @@ export class ServerWorker {
     await records.put({ stack, server, minion, ...change, ...ended });
   }
 
-  /** @param digest - of the metadata that has the entry */
+  /**
+   * Starts a deployment.
+   * @param digest - digest of the metadata that has the entry
+   */
   async #begin(
     entry: Deployment | UnreadableDeployment,
     minion: string,
@@ -274,21 +288,20 @@ export class ServerWorker {
     if (!resolved.ok) return this.#tell(record, failedResult('refused', resolved.reason));
     if (!(await isPresent(minion))) return this.#waitFor(minion, digest);
     this.#begun.add(id);
-    // Before the job can be published.
+    // Store the record before the job can be published.
     const running = { ...record, command: resolved.call.command };
     await records.put({ ...running, call: resolved.call });
     return this.#settle(running);
   }
 
-  /** Goes on with what is not over. */
+  /** Continues an unfinished deployment. */
   async #settle(record: DeploymentRecord): Promise<number> {
     this.#waiting = undefined;
     if (record.state === 'signalling') return this.#signal(record);
     const { run } = this.#deps;
     const result = await run(record, this.server.subject, !this.#begun.has(record.id));
     if (this.#isOver) return 0;
-    if (result === undefined)
-      return this.#fail(`${record.command} cannot run now; it is tried again`);
+    if (result === undefined) return this.#fail(`${record.command} cannot run now; retrying`);
     return this.#tell(record, result);
   }
 
@@ -320,15 +333,23 @@ export class ServerWorker {
     if (endedAt + maxSignallingMs < now()) return this.#end(record, outcome.reason);
     const { backOff, random } = this.#deps;
     this.#failures += 1;
-    this.#problem = `Heat was not told of ${record.name}: ${outcome.reason}`.slice(0, maxReason);
+    this.#problem =
+      `the result of ${record.name} could not be sent to Heat: ${outcome.reason}`.slice(
+        0,
+        maxReason,
+      );
     return retryDelayMs(this.#failures, backOff, random);
   }
 
-  /** @param refusal - why Heat was not told */
+  /**
+   * Ends a deployment.
+   * @param refusal - reason why Heat did not get the result
+   */
   async #end(record: DeploymentRecord, refusal: string | undefined): Promise<number> {
     const { records, onEnd } = this.#deps;
     const { target: _target, body: _body, ...rest } = record;
-    const reason = refusal === undefined ? {} : { reason: `Heat was not told: ${refusal}` };
+    const reason =
+      refusal === undefined ? {} : { reason: `the result could not be sent to Heat: ${refusal}` };
     const ended: DeploymentRecord = { ...rest, state: 'done', ...reason };
     await records.put(ended);
     this.#begun.delete(record.id);

@@ -1,25 +1,28 @@
-/** Sends the result of a deployment to Heat, with the login of the stack where the transport needs it. */
+/**
+ * Sends the result of a deployment to Heat, with the login of the stack if the transport requires
+ * it.
+ */
 
 import { type Ask, type DeliveryOutcome, deliverResult, type ResultDelivery } from '#heat-bridge';
 import type { StackLogins } from './logins.ts';
 import type { Deployment } from './metadata.ts';
 import type { OwnerLogin } from './stacks.ts';
 
-/** The result of a deployment of a stack. */
+/** Result of a deployment of a stack. */
 export interface StackResult extends Pick<Deployment, 'id' | 'resource' | 'signal'> {
   /** Id of the stack's registration, and its login if it has one. */
   readonly stack: string;
   readonly login: OwnerLogin | undefined;
   readonly serverId: string;
   readonly minion: string;
-  /** The result as JSON. */
+  /** Result in JSON. */
   readonly body: string;
 }
 
 export interface ResultDeliveryDeps {
   readonly ask: Ask;
   readonly logins: StackLogins;
-  /** Takes a signal as if the minion had emitted it; durable when it resolves. */
+  /** Accepts a signal as if the minion had fired it. Resolves when it is durable. */
   readonly signalHandle: (
     minion: string,
     alias: string,
@@ -27,7 +30,7 @@ export interface ResultDeliveryDeps {
   ) => Promise<DeliveryOutcome>;
 }
 
-/** Tries once. */
+/** Sends a result once. */
 export function deliverStackResult(
   { stack, login, minion, signal, ...result }: StackResult,
   { ask, logins, signalHandle }: ResultDeliveryDeps,

@@ -1,4 +1,4 @@
-/** Reads the metadata of a server: from heat-api, heat-api-cfn, Zaqar or a TempURL. */
+/** Reads the metadata of a server from heat-api, heat-api-cfn, Zaqar or a TempURL. */
 
 import { createHmac } from 'node:crypto';
 import {
@@ -16,20 +16,20 @@ import type { StackLogins } from './logins.ts';
 import { parseServerMetadata, type ServerMetadata } from './metadata.ts';
 import type { CollectConfig, OwnerLogin } from './stacks.ts';
 
-/** What reading a server's metadata came to. */
+/** Result of reading a server's metadata. */
 export type ReadResult =
   | { readonly kind: 'metadata'; readonly metadata: ServerMetadata }
-  /** The queue holds no message: nothing has changed. */
+  /** The queue has no messages, so nothing has changed. */
   | { readonly kind: 'unchanged' }
   | { readonly kind: 'failed'; readonly reason: string };
 
-/** One server of a registered stack, as it is read. */
+/** Server of a registered stack, and the source of its metadata. */
 export interface ServerSource {
   /** Id of the stack's registration. */
   readonly stack: string;
-  /** Its id at Heat. */
+  /** Heat's id of the server. */
   readonly serverId: string;
-  /** `<stack>/<id>/resources/<name>`, where it was found among the stack's resources. */
+  /** Path `<stack>/<id>/resources/<name>`, if the server was found among the stack's resources. */
   readonly resourcePath?: string;
   readonly collect: CollectConfig | undefined;
   readonly login: OwnerLogin | undefined;
@@ -38,12 +38,12 @@ export interface ServerSource {
 export interface SourceDeps {
   readonly ask: Ask;
   readonly logins: StackLogins;
-  /** Of one answer; a longer one is refused. */
+  /** Maximum size of a response, in bytes. Larger ones are rejected. */
   readonly maxBytes: number;
   readonly now: () => number;
 }
 
-/** Reads once. */
+/** Reads the metadata once. */
 export async function readServer(source: ServerSource, deps: SourceDeps): Promise<ReadResult> {
   const { collect } = source;
   if (collect?.heat !== undefined) return readHeatResource(source.stack, collect.heat, deps);
@@ -68,12 +68,13 @@ async function readHeatResource(
   return metadataOf(result, deps, (body) => (isPlainMap(body) ? body.metadata : undefined));
 }
 
-/** A resource of the stack, or the deployments of any server id of the owner's project. */
+/** Reads a resource of the stack, or the deployments of a server id in the owner's project. */
 async function readAsOwner(
   { stack, serverId, resourcePath, login }: ServerSource,
   deps: SourceDeps,
 ): Promise<ReadResult> {
-  if (login === undefined) return { kind: 'failed', reason: 'the stack has no login' };
+  if (login === undefined)
+    return { kind: 'failed', reason: 'the stack has no login; register it with one' };
   if (resourcePath !== undefined) {
     const read = await deps.logins.ask(deps.ask, stack, login, ({ heat }) =>
       getRequest(heat && `${heat}/stacks/${encodePath(resourcePath)}/metadata`, deps),
@@ -112,7 +113,7 @@ function memberOf(value: unknown, key: string): unknown {
   return isPlainMap(value) ? value[key] : undefined;
 }
 
-/** Signed anew for each request: a signature is good for minutes. */
+/** Returns a signed URL for one request. The signature is valid for minutes only. */
 export function describeResourceUrl(cfn: NonNullable<CollectConfig['cfn']>, now: number): string {
   const { protocol, host, pathname } = new URL(cfn.metadata_url);
   const [resource = ''] = cfn.path.split('.Metadata');
@@ -145,9 +146,9 @@ const messagesPerRequest = 20;
 const maxQueueReads = 50;
 
 /**
- * Heat posts all of the metadata at each change.
- * Takes the newest message, and deletes those before it: the newest stays, so that whoever reads
- * next, after a crash as well, finds the state.
+ * Reads the newest message of a queue, to which Heat posts the whole metadata at each change.
+ * Deletes the older messages. The newest one stays, so that the next read finds the state, even
+ * after a crash.
  */
 async function readQueue(
   stack: string,
@@ -183,7 +184,10 @@ async function readQueue(
     }
     if (isLast) return parsed(newest.body);
   }
-  return { kind: 'failed', reason: 'the queue holds more messages than are read at a time' };
+  return {
+    kind: 'failed',
+    reason: 'the queue has more messages than one read processes; the next read continues',
+  };
 }
 
 function metadataOf(

@@ -11,12 +11,12 @@ import {
 import { type findServers, namedServers } from './stack-servers.ts';
 import type { RegisteredStack, StackRegistry } from './stacks.ts';
 
-/** Follows all stacks while this process is the one that does so. */
+/** Follows all stacks while this process is active. */
 export class StackFollowers {
   readonly #registry: Pick<StackRegistry, 'all' | 'get'>;
   readonly #create: (stack: RegisteredStack, ended: AbortSignal) => StackFollower;
   readonly #followers = new Map<string, StackFollower>();
-  /** Of what is followed no more, until it has ended. */
+  /** Followers and workers that are ending. */
   readonly #ending = new Set<Promise<unknown>>();
   #ended: AbortSignal = AbortSignal.abort();
 
@@ -32,11 +32,14 @@ export class StackFollowers {
     return !this.#ended.aborted;
   }
 
-  /** @param ended - fires when another process does it */
+  /**
+   * Starts following.
+   * @param ended - fires when another process becomes active
+   */
   begin(ended: AbortSignal): void {
     this.#ended = ended;
     for (const { id } of this.#registry.all) void this.update(id);
-    // Every worker listens to it.
+    // Every worker listens to this signal.
     setMaxListeners(0, ended);
     const end = (): void => {
       if (this.#ended === ended) this.end();
@@ -48,7 +51,7 @@ export class StackFollowers {
     for (const id of [...this.#followers.keys()]) void this.#stop(id);
   }
 
-  /** Follows a stack as it is registered now; resolves when it is no longer followed as before. */
+  /** Follows a stack as it is registered now. Resolves when the previous follower has ended. */
   async update(id: string): Promise<void> {
     const stopped = this.#stop(id);
     const stack = this.#registry.get(id);
@@ -58,7 +61,7 @@ export class StackFollowers {
     await stopped;
   }
 
-  /** How it is with all servers. */
+  /** Status of all servers. */
   get status(): readonly ServerStatus[] {
     return [...this.#followers.values()].flatMap(({ status }) => status);
   }
@@ -67,7 +70,7 @@ export class StackFollowers {
     return this.#followers.get(id)?.status ?? [];
   }
 
-  /** Resolves when what is followed no more has ended. */
+  /** Resolves when all stopped followers have ended. */
   get done(): Promise<unknown> {
     return Promise.all(this.#ending);
   }
@@ -89,12 +92,12 @@ interface StackFollowerDeps {
   readonly intervalMs: number;
 }
 
-/** The workers of a stack: of servers that it names, and of those found among its resources. */
+/** Workers of a stack: for the servers that it names, and for those found among its resources. */
 export class StackFollower {
   readonly #stack: RegisteredStack;
   readonly #deps: StackFollowerDeps;
   readonly #workers = new Map<string, ServerWorker>();
-  /** Of servers that are no more, until they have ended. */
+  /** Workers of removed servers that are ending. */
   readonly #ending = new Set<Promise<void>>();
   readonly #stop = new AbortController();
   readonly #found: Promise<void>;
@@ -123,7 +126,7 @@ export class StackFollower {
     for (const worker of this.#workers.values()) worker.stop();
   }
 
-  /** Servers come and go: with autoscaling, and with updates. */
+  /** Lists the servers repeatedly, because autoscaling and stack updates change them. */
   async #find(): Promise<void> {
     if (this.#stack.registration.stack === undefined) return;
     const { closing, random, log } = this.#deps.worker;
@@ -133,8 +136,8 @@ export class StackFollower {
       await sleepUntilAborted(wait, closing, this.#stop.signal);
       if (closing.aborted || this.#stop.signal.aborted) return;
       const found = await find().catch((error: unknown) => {
-        log.error({ err: error }, 'servers of a stack were not listed');
-        return { ok: false, reason: 'the master failed; see its log' } as const;
+        log.error({ err: error }, 'could not list the servers of a stack; retrying');
+        return { ok: false, reason: 'internal error of the master; see its log' } as const;
       });
       if (closing.aborted || this.#stop.signal.aborted) return;
       if (found.ok) this.#keep(found.servers);
@@ -152,7 +155,7 @@ export class StackFollower {
       const ended = worker.done
         .then(() => worker.withdrawHandles())
         .catch((error: unknown) => {
-          const text = 'handles of a server that is gone were not removed';
+          const text = 'could not remove the handles of a removed server';
           this.#deps.worker.log.error({ server: name, err: error }, text);
         })
         .finally(() => this.#ending.delete(ended));

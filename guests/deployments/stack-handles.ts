@@ -1,4 +1,4 @@
-/** Handles of signals that a registered stack has: those that its servers' metadata names. */
+/** Handles of a registered stack, which its servers' metadata names. */
 
 import type { Logger } from 'pino';
 import { BridgeError, type HandleInfo, isPlainMap, type SignalsModule } from '#heat-bridge';
@@ -6,7 +6,10 @@ import type { ServerMetadata } from './metadata.ts';
 import type { ResultDeliveryDeps } from './signal-result.ts';
 import type { RegisteredStack, StackRegistration } from './stacks.ts';
 
-/** Signals as a minion of the stack, and only what the stack itself has registered. */
+/**
+ * Creates a function that signals handles as a minion of the stack. It signals only handles that
+ * the stack itself registered.
+ */
 export function createHandleSignaller(
   { owner, registration }: Pick<RegisteredStack, 'owner' | 'registration'>,
   { handleFor, intake }: Pick<SignalsModule, 'handleFor' | 'intake'>,
@@ -23,17 +26,17 @@ export function createHandleSignaller(
       request: undefined,
     });
     if (taken.kind === 'accepted') return { kind: 'delivered' };
-    const reason = `the handle ${alias} took no signal: ${taken.reason}`;
+    const reason = `the handle ${alias} rejected the signal: ${taken.reason}`;
     return { kind: taken.isFull ? 'again' : 'final', reason };
   };
 }
 
-/** The stack of its handles. */
+/** Returns the name under which a stack's handles are registered. */
 function handleStackOf({ name }: Pick<StackRegistration, 'name'>): string {
   return `stack ${name}`;
 }
 
-/** Selects the handles of a stack. */
+/** Returns the selector of a stack's handles. */
 export function handlesOf({
   owner,
   registration,
@@ -44,7 +47,7 @@ export function handlesOf({
 interface HandlesOfServer {
   readonly stack: RegisteredStack;
   readonly minion: string;
-  /** `saltbridge:handles` of its metadata. */
+  /** Handles by alias: `saltbridge:handles` of the server's metadata. */
   readonly handles: ServerMetadata['handles'];
   readonly signals: Pick<SignalsModule, 'ofStacks'>;
   /** All registered stacks. */
@@ -53,10 +56,10 @@ interface HandlesOfServer {
 }
 
 /**
- * Registers the handles that a server's metadata names for its minion, and takes the minion out of the
- * other handles of the stack. The handle of a stack that was removed, or registered earlier, gives up
- * the minion; any other handle of the alias stays.
- * @returns the reasons why handles were not registered
+ * Registers the handles that a server's metadata names for its minion, and removes the minion from
+ * the other handles of the stack. If another stack's handle has the alias and minion, this stack
+ * takes the minion over only if the other was removed or registered earlier.
+ * @returns the reasons for which handles were not registered
  */
 export async function registerHandles(given: HandlesOfServer): Promise<readonly string[]> {
   const { stack, minion, handles, signals, stacks, log } = given;
@@ -76,9 +79,10 @@ export async function registerHandles(given: HandlesOfServer): Promise<readonly 
     try {
       await signals.ofStacks.claim({ alias, minion, signal, emptyIsSuccess, takesFrom, ...whose });
     } catch (error) {
-      // A mistake of the bridge needs its stack; refusals are logged where they are new.
+      // An internal error is logged with its stack. Rejections are logged by the caller when they
+      // are new.
       if (!(error instanceof BridgeError)) {
-        log.error({ alias, minion, err: error }, 'handle of a server was not registered');
+        log.error({ alias, minion, err: error }, 'could not register a handle of a server');
       }
       const reason = error instanceof Error ? error.message : String(error);
       problems.push(`handle not registered: ${reason}`);
@@ -87,7 +91,7 @@ export async function registerHandles(given: HandlesOfServer): Promise<readonly 
   return problems;
 }
 
-/** The attribute of the handle, or a map of it and of options. */
+/** Reads a handle: Heat's attribute, or a map with the attribute and options. */
 function readHandle(named: unknown): {
   readonly signal: unknown;
   readonly emptyIsSuccess: boolean;

@@ -1,4 +1,4 @@
-/** Stacks over HTTP, for services: each has its own, and sees no others. */
+/** HTTP routes of stacks, for services. Each service has access to its own stacks only. */
 
 import type { FastifyInstance } from 'fastify';
 import { addRegistrationRoutes, BridgeError, resolveProject } from '#heat-bridge';
@@ -8,8 +8,8 @@ import { parseStackRegistration, StackRegistrationSchema, StackSchema } from './
 import { minionsOfRegistration, StackDetailsSchema } from './stacks-api.ts';
 
 /**
- * See {@link addRegistrationRoutes}. What the deployments of a stack run is decided by the rules for
- * the subject that registered it.
+ * Adds the routes of {@link addRegistrationRoutes} for stacks. The rules for the subject that
+ * registered a stack decide what its deployments may run.
  */
 export function addStackRoutes(
   app: FastifyInstance,
@@ -25,11 +25,11 @@ export function addStackRoutes(
     formError: 'ERR_STACK_FORM',
     bodyLimit: 4_194_304,
     summaries: {
-      add: 'Registers a stack, whose software deployments are run; it is of whoever asks',
-      replace: 'Registers a stack in the place of one of this name',
-      list: "The caller's stacks",
-      show: "A stack of the caller's: its servers and deployments",
-      remove: 'Forgets a stack and its secrets',
+      add: 'Registers a stack whose software deployments the bridge runs; the caller becomes its owner',
+      replace: 'Replaces the stack with this name',
+      list: "Lists the caller's stacks",
+      show: "Returns one of the caller's stacks, with its servers and deployments",
+      remove: 'Removes a stack and its secrets',
     },
     body: StackRegistrationSchema,
     info: StackSchema,
@@ -39,7 +39,10 @@ export function addStackRoutes(
       const project = resolveProject(subject, asked.project);
       const registration = project === undefined ? asked : { ...asked, project };
       if (registration.service !== undefined) {
-        throw new BridgeError('ERR_STACK_FORM', 'service: the rules are those of the token');
+        throw new BridgeError(
+          'ERR_STACK_FORM',
+          'service: not permitted over HTTP, because the rules of the token apply; omit it',
+        );
       }
       return { registration, minions: minionsOfRegistration(registration) };
     },

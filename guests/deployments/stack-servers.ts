@@ -1,4 +1,4 @@
-/** The servers of a registered stack, and which minion each of them is. */
+/** Servers of a registered stack, and their minions. */
 
 import Type from 'typebox';
 import { type Ask, type Enrolment, encodePath, getRequest, isLive, jsonOf } from '#heat-bridge';
@@ -9,7 +9,10 @@ import type { FollowedServer } from './server-worker.ts';
 
 import type { RegisteredStack } from './stacks.ts';
 
-/** Servers that the registration names; those found among the stack's resources come besides. */
+/**
+ * Returns the servers that the registration names. Servers found among the stack's resources are
+ * added to them.
+ */
 export function namedServers({ id, subject, registration }: RegisteredStack): FollowedServer[] {
   const { servers = [], login, stack } = registration;
   return servers
@@ -44,7 +47,10 @@ export interface FindServersDeps {
   readonly logins: StackLogins;
 }
 
-/** The servers of the stack and of those nested in it, or why they cannot be listed. */
+/**
+ * Lists the servers of the stack and of its nested stacks. Returns the reason if they cannot be
+ * listed.
+ */
 export async function findServers(
   { id, subject, registration }: RegisteredStack,
   { ask, logins }: FindServersDeps,
@@ -61,7 +67,8 @@ export async function findServers(
   );
   const read = jsonOf(result, { maxBytes: maxListBytes });
   if (!read.ok) return read;
-  if (!isResources.Check(read.body)) return { ok: false, reason: 'the answer lists no resources' };
+  if (!isResources.Check(read.body))
+    return { ok: false, reason: 'the response has no list of resources' };
   const collected = new Set(
     servers.filter(({ collect }) => collect !== undefined).map(({ server }) => server),
   );
@@ -75,7 +82,7 @@ export async function findServers(
     return [{ server: serverId, subject, source }];
   });
   const ids = new Set(found.map(({ server }) => server));
-  // There may be 10,000 of both.
+  // Sets, because both lists may have 10,000 entries.
   const names = new Set(found.map(({ source }) => nameOfResource(source.resourcePath)));
   const others = servers
     .filter(({ server, collect }) => collect === undefined && !ids.has(server))
@@ -88,7 +95,7 @@ export async function findServers(
   return { ok: true, servers: [...found, ...others].slice(0, maxFound) };
 }
 
-/** `<stack>/<id>/resources/<name>`, as the resource links to itself. */
+/** Returns `<stack>/<id>/resources/<name>` from the resource's link to itself. */
 function resourcePathOf(
   links: readonly { readonly rel: string; readonly href: string }[],
 ): string | undefined {
@@ -101,15 +108,15 @@ function resourcePathOf(
   }
 }
 
-/** The name at the end of such a path. */
+/** Returns the name at the end of a resource path. */
 function nameOfResource(resourcePath: string | undefined): string | undefined {
   return resourcePath?.split('/').at(-1);
 }
 
 /**
- * The minion that a server is. The registration says it; or the enrolment of an instance of this id,
- * where it is of the registration's project; or the template, among minions that the registration
- * lists.
+ * Returns the minion of a server. The first of these sources decides: the registration; the
+ * enrolment of an instance with this id, if it belongs to the registration's project; the
+ * template, which may name minions that the registration lists.
  */
 export function minionOfServer(
   { registration }: RegisteredStack,

@@ -1,4 +1,4 @@
-/** Interfaces to registered stacks: for programs, at the local socket, with audit records. */
+/** APIs of registered stacks, for programs and the local socket, with audit records. */
 
 import Type, { type Static } from 'typebox';
 import { listOf, type OutboxEntry, type RegistrationsApi, registrationMethods } from '#heat-bridge';
@@ -10,7 +10,7 @@ import { type StackInfo, type StackRegistration, StackSchema } from './stacks.ts
 
 const Text = Type.String();
 
-/** A deployment, without inputs, outputs and secrets. */
+/** Deployment, without inputs, outputs and secrets. */
 const DeploymentSchema = Type.Object({
   id: Text,
   server: Text,
@@ -18,7 +18,7 @@ const DeploymentSchema = Type.Object({
   name: Text,
   action: Type.Optional(Text),
   command: Type.Optional(Text),
-  /** `running`, `signalling` (Heat has no result yet) or `done`. */
+  /** State: `running`, `signalling` (Heat does not have the result yet) or `done`. */
   state: Type.Enum(['done', 'running', 'signalling']),
   end: Type.Optional(Type.Unsafe<DeploymentEnd>(Text)),
   reason: Type.Optional(Text),
@@ -27,25 +27,25 @@ const DeploymentSchema = Type.Object({
   endedAt: Type.Optional(Type.Integer()),
 });
 
-/** A deployment, without inputs, outputs and secrets. */
+/** Deployment, without inputs, outputs and secrets. */
 export type DeploymentInfo = Readonly<Static<typeof DeploymentSchema>>;
 
-/** A signal for which no handle is registered. */
+/** Signal for which no handle is registered. */
 const UnclaimedSchema = Type.Object({
   id: Text,
   alias: Text,
   minion: Text,
   member: Type.Optional(Text),
-  /** `held` until a handle is registered; `dead`: it was given up. */
+  /** State: `held` until a handle is registered, or `dead` if none was registered in time. */
   state: Type.Enum(['dead', 'held']),
   acceptedAt: Type.Integer(),
   reason: Type.Optional(Text),
 });
 
-/** A signal for which no handle is registered. */
+/** Signal for which no handle is registered. */
 export type UnclaimedSignal = Readonly<Static<typeof UnclaimedSchema>>;
 
-/** A registered stack, its servers now, and its latest deployments. */
+/** Registered stack, its current servers, and its latest deployments. */
 export const StackDetailsSchema = Type.Object({
   ...StackSchema.properties,
   followed: listOf(
@@ -55,24 +55,24 @@ export const StackDetailsSchema = Type.Object({
       minion: Type.Optional(Text),
       /** Time of the last read, in milliseconds since 1970. */
       readAt: Type.Optional(Type.Integer()),
-      /** Reason for which it could not be read, or for which its next deployment waits. */
+      /** Reason why it could not be read, or why its next deployment waits. */
       problem: Type.Optional(Text),
       warnings: Type.Optional(Texts),
     }),
   ),
-  /** The oldest first; at most 1,000. */
+  /** Deployments, the oldest first; at most 1,000. */
   deployments: Type.Unsafe<readonly DeploymentInfo[]>(Type.Array(DeploymentSchema)),
-  /** Signals of its minions for which no handle was registered; the oldest first, at most 1,000. */
+  /** Signals of its minions for which no handle was registered, the oldest first; at most 1,000. */
   unclaimed: Type.Unsafe<readonly UnclaimedSignal[]>(Type.Array(UnclaimedSchema)),
 });
 
-/** A registered stack, its servers now, and its latest deployments. */
+/** Registered stack, its current servers, and its latest deployments. */
 export type StackDetails = Readonly<Static<typeof StackDetailsSchema>>;
 
 /**
- * Stacks whose software deployments the bridge runs. Services that are not listed under `handles:
- * endpoints` are not asked: `unlisted` names them. If a stack is removed, what runs on minions ends
- * by itself, and Heat is not told.
+ * API of the stacks whose software deployments the bridge runs. Services that are not listed under
+ * `handles: endpoints` are not contacted; `unlisted` names them. If a stack is removed, its jobs
+ * on minions continue, but Heat does not get their results.
  */
 export type StacksApi = RegistrationsApi<StackRegistration, StackInfo, StackDetails>;
 
@@ -106,7 +106,7 @@ export function deploymentInfoOf(record: DeploymentRecord): DeploymentInfo {
   };
 }
 
-/** The minions that a registration names. */
+/** Returns the minions that a registration names. */
 export function minionsOfRegistration({
   minions = [],
   servers = [],
@@ -114,7 +114,7 @@ export function minionsOfRegistration({
   return [...new Set([...minions, ...servers.flatMap(({ minion }) => minion ?? [])])];
 }
 
-/** The minions that a stack names; a record holds no secrets. */
+/** Returns the minions that a stack names. */
 function minionsOfStack({ minions, servers }: StackInfo): readonly string[] {
   return minionsOfRegistration({
     minions,
@@ -124,7 +124,7 @@ function minionsOfStack({ minions, servers }: StackInfo): readonly string[] {
   });
 }
 
-/** The methods, called at the local socket as `bridge.stacks.add` and so on. */
+/** Returns the RPC methods, called on the local socket as `bridge.stacks.add` and so on. */
 export function stackMethods(stacks: StacksApi): RpcTable {
   return {
     stacks: registrationMethods(stacks, {

@@ -1,4 +1,4 @@
-/** Stacks whose deployments the bridge runs: registration, storage, and which minion a server is. */
+/** Registered stacks whose deployments the bridge runs, and their storage. */
 
 import { randomUUID } from 'node:crypto';
 import Type, { type Static, type TObject } from 'typebox';
@@ -24,11 +24,11 @@ const Name = Type.String({
   pattern: '^[A-Za-z0-9][A-Za-z0-9._-]*$',
 });
 const MinionId = Type.String({ minLength: 1, maxLength: 253 });
-/** What Heat calls a server: its id, or the name of its resource. */
+/** Heat's name of a server: its id, or the name of its resource. */
 const ServerName = Type.String({ minLength: 1, maxLength: 255, pattern: '^[^\\p{Cc}]+$' });
-/** `name/id`, as Heat writes it. */
+/** Stack in the form `name/id`, as Heat writes it. */
 const StackPath = Type.String({ pattern: '^[^/\\s]{1,255}/[A-Za-z0-9-]{1,64}$' });
-/** A user of Heat's stack domain. */
+/** Credentials of a user of Heat's stack domain. */
 const UserLogin = {
   auth_url: Text,
   user_id: Text,
@@ -37,10 +37,10 @@ const UserLogin = {
   region_name: Type.Optional(Type.Union([Text, Type.Null()])),
 };
 
-/** A user of Heat's stack domain. */
+/** Credentials of a user of Heat's stack domain. */
 export type ServerLogin = Static<TObject<typeof UserLogin>>;
 
-/** `os-collect-config` of a server, as its attribute `os_collect_config` has it. */
+/** Section `os-collect-config` of a server, as its attribute `os_collect_config` has it. */
 const CollectConfigSchema = Type.Object({
   collectors: Type.Optional(Type.Array(Text, { maxItems: 16 })),
   heat: Type.Optional(Type.Object({ ...UserLogin, stack_id: StackPath, resource_name: Text })),
@@ -57,7 +57,7 @@ const CollectConfigSchema = Type.Object({
   request: Type.Optional(Type.Object({ metadata_url: Text })),
 });
 
-/** `os-collect-config` of a server: how its metadata is read. */
+/** Section `os-collect-config` of a server, which describes how to read its metadata. */
 export type CollectConfig = Static<typeof CollectConfigSchema>;
 
 const region = { region_name: Type.Optional(Text) };
@@ -78,44 +78,50 @@ const OwnerLoginSchema = Type.Union([
   ),
 ]);
 
-/** Who reads the deployments of one stack: an application credential, a trust, or a user. */
+/**
+ * Credentials that read the deployments of one stack: an application credential, a trust, or a
+ * user.
+ */
 export type OwnerLogin = Static<typeof OwnerLoginSchema>;
 
 const ServerSchema = Type.Object(
   {
-    /** Its id, or the name of its resource. */
+    /** Id of the server, or the name of its resource. */
     server: ServerName,
-    /** Default: by the enrolment of this instance, or by the server's metadata. */
+    /**
+     * Minion of the server. Default: determined by the enrolment of this instance, or by the
+     * server's metadata.
+     */
     minion: Type.Optional(MinionId),
-    /** Its `os-collect-config`. Default: read with the stack's `login`. */
+    /** Its `os-collect-config`. Default: its metadata is read with the stack's `login`. */
     collect: Type.Optional(CollectConfigSchema),
   },
   strict,
 );
 
-/** A server of a stack. */
+/** Server of a stack. */
 export type StackServer = Readonly<Static<typeof ServerSchema>>;
 
 /** Registration of a stack. */
 export const StackRegistrationSchema = Type.Object(
   {
-    /** Name of the registration; unique to its owner. */
+    /** Name of the registration, unique for its owner. */
     name: Name,
     /** Minions that servers of the stack may name in `saltbridge:minion`. Default: none. */
     minions: Type.Optional(
       Type.Unsafe<readonly string[]>(Type.Array(MinionId, { maxItems: 10_000, uniqueItems: true })),
     ),
-    /** Servers, and how each is read. */
+    /** Servers, with the source of each one's metadata. */
     servers: Type.Optional(
       Type.Unsafe<readonly StackServer[]>(Type.Array(ServerSchema, { maxItems: 10_000 })),
     ),
-    /** `name/id` of the stack, whose servers are looked up. Needs `login`. */
+    /** Path `name/id` of the stack in which servers are looked up. Requires `login`. */
     stack: Type.Optional(StackPath),
-    /** Credentials for this stack alone. */
+    /** Credentials for this stack only. */
     login: Type.Optional(OwnerLoginSchema),
-    /** Enrolments of this project say which minion a server is, by their instance. */
+    /** Project whose enrolments assign minions to servers, by their instance. */
     project: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
-    /** Service whose rules decide about the deployments. Default `deployments`. */
+    /** Service whose rules decide about the deployments. Default: `deployments`. */
     service: Type.Optional(Name),
   },
   strict,
@@ -126,34 +132,40 @@ export type StackRegistration = Readonly<Static<typeof StackRegistrationSchema>>
 
 const isRegistration = compileSchema(StackRegistrationSchema);
 
-/** Reads a registration. @throws BridgeError ERR_STACK_FORM, without a value */
+/**
+ * Parses a registration.
+ * @throws BridgeError ERR_STACK_FORM, without values
+ */
 export function parseStackRegistration(given: unknown): StackRegistration {
   const registration = parseForm(isRegistration, given, 'ERR_STACK_FORM', 'registration');
   const { servers = [], stack, login } = registration;
-  if (stack !== undefined && login === undefined) throw formError('login', 'expected with stack');
+  if (stack !== undefined && login === undefined) throw formError('login', 'required with stack');
   if (servers.length === 0 && stack === undefined) {
-    throw formError('servers', 'expected servers, or a stack and a login');
+    throw formError('servers', 'required, unless stack and login are given');
   }
   if (new Set(servers.map(({ server }) => server)).size < servers.length) {
-    throw formError('servers', 'a server is named twice');
+    throw formError('servers', 'duplicate server');
   }
   for (const [index, { collect }] of servers.entries()) {
     if (collect === undefined && login === undefined) {
-      throw formError(`servers.${index}.collect`, 'expected, as the stack has no login');
+      throw formError(`servers.${index}.collect`, 'required, because the stack has no login');
     }
   }
   originsOf(registration);
   return registration;
 }
 
-/** Every service that the registration names. @throws BridgeError ERR_STACK_FORM */
+/**
+ * Returns the origins of all services that the registration names.
+ * @throws BridgeError ERR_STACK_FORM
+ */
 function originsOf({ login, servers = [] }: StackRegistration): readonly string[] {
   const urls = servers.flatMap(({ collect }) => (collect === undefined ? [] : urlsOf(collect)));
   const all = login === undefined ? urls : [login.auth_url, ...urls];
   try {
     return [...new Set(all.map(originOf))];
   } catch {
-    throw formError('auth_url, metadata_url', 'expected addresses of http or https');
+    throw formError('auth_url, metadata_url', 'must be http or https URLs');
   }
 }
 
@@ -161,14 +173,14 @@ function urlsOf({ heat, zaqar, cfn, request }: CollectConfig): readonly string[]
   const urls = [heat?.auth_url, zaqar?.auth_url, cfn?.metadata_url, request?.metadata_url];
   const found = urls.filter((url) => url !== undefined);
   if (found.length === 1) return found;
-  throw formError('collect', 'expected one of heat, zaqar, cfn and request');
+  throw formError('collect', 'must have exactly one of heat, zaqar, cfn and request');
 }
 
 function formError(field: string, problem: string): BridgeError {
   return new BridgeError('ERR_STACK_FORM', `${field}: ${problem}`);
 }
 
-/** A registered stack, without its secrets. */
+/** Registered stack, without its secrets. */
 export const StackSchema = Type.Object({
   name: Type.String(),
   /** Id of this registration. */
@@ -180,22 +192,22 @@ export const StackSchema = Type.Object({
     Type.Object({
       server: Type.String(),
       minion: Type.Optional(Type.String()),
-      /** What reads its metadata. */
+      /** Source of its metadata. */
       source: Type.Enum(['cfn', 'heat', 'login', 'request', 'zaqar']),
     }),
   ),
   /** Scheme, host and port of every service that the registration names. */
   origins: Texts,
-  /** Those of them that are not listed under `handles: endpoints`: they are not asked. */
+  /** Origins that are not listed under `handles: endpoints`, so they are not contacted. */
   unlisted: Texts,
-  /** Milliseconds since 1970. */
+  /** Time of the registration, in milliseconds since 1970. */
   registeredAt: Type.Integer(),
 });
 
-/** A registered stack; {@link StackSchema} documents its fields. */
+/** Registered stack; {@link StackSchema} documents its fields. */
 export type StackInfo = Readonly<Static<typeof StackSchema>>;
 
-/** Where a server's metadata comes from. */
+/** Source of a server's metadata. */
 type MetadataTransport = StackInfo['servers'][number]['source'];
 
 function transportOf(collect: CollectConfig | undefined): MetadataTransport {
@@ -205,17 +217,17 @@ function transportOf(collect: CollectConfig | undefined): MetadataTransport {
   return collect?.request === undefined ? 'login' : 'request';
 }
 
-/** A stack with its secrets, in memory only. */
+/** Stack with its secrets, in memory only. */
 export interface RegisteredStack {
   readonly id: string;
   readonly owner: string | undefined;
-  /** Whose rules hold for what its deployments run. */
+  /** Subject whose rules apply to its deployments. */
   readonly subject: Subject;
   readonly registration: StackRegistration;
   readonly registeredAt: number;
 }
 
-/** Rows of stacks, sealed. */
+/** Rows `deployments/stacks/<id>`, sealed. */
 const stackRow = defineRow({
   name: 'stack',
   schema: Type.Unsafe<RegisteredStack>(
@@ -239,10 +251,10 @@ export interface StackRegistryOptions {
 
 const limits = { code: 'ERR_STACK_LIMIT', kind: 'stack' } as const;
 const unknown = { code: 'ERR_STACK_UNKNOWN', kind: 'stack' } as const;
-/** Bytes of one registration. */
+/** Maximum size of a registration, in bytes. */
 const maxRegistrationBytes = 4_194_304;
 
-/** The registered stacks; what is stored of them is sealed. */
+/** Registry of stacks, which are sealed in the store. */
 export class StackRegistry {
   readonly #options: StackRegistryOptions;
   readonly #stacks = new Map<string, RegisteredStack>();
@@ -255,7 +267,7 @@ export class StackRegistry {
     this.#names = names;
   }
 
-  /** With those that a process before this one registered. */
+  /** Opens the registry with the stored stacks. */
   static async open(options: StackRegistryOptions): Promise<StackRegistry> {
     const { state } = options;
     const names = await SharedNames.open(state, 'stack-names');
@@ -264,12 +276,14 @@ export class StackRegistry {
     return registry;
   }
 
-  /** Told the id of each stack that was registered, changed or removed, at any member of a cluster. */
+  /**
+   * Called with the id of each stack that any member of a cluster registered, changed or removed.
+   */
   set onChanged(listener: (id: string) => void) {
     this.#onChanged = listener;
   }
 
-  /** By its id. */
+  /** Returns the stack with this id, or `undefined`. */
   get(id: string): RegisteredStack | undefined {
     return this.#stacks.get(id);
   }
@@ -279,8 +293,8 @@ export class StackRegistry {
   }
 
   /**
-   * Registers a stack; durable when it resolves.
-   * @param replaces - whether one of this name and owner may be there, whose servers change
+   * Registers a stack. Resolves when it is durable.
+   * @param replaces - whether the registration may replace a stack with the same name and owner
    * @throws BridgeError ERR_STACK_EXISTS, ERR_STACK_LIMIT
    */
   add(
@@ -293,7 +307,7 @@ export class StackRegistry {
       const { owner, subject } = whose;
       const before = registrationOf(this.#named, { name: registration.name, owner })?.stack;
       if (before !== undefined && !replaces) {
-        const text = `${registration.name}: a stack is registered under this name`;
+        const text = `${registration.name}: a stack with this name already exists; remove or replace it`;
         throw new BridgeError('ERR_STACK_EXISTS', text);
       }
       if (before === undefined) requireRegistrationRoom(this.#named, owner, limits);
@@ -304,7 +318,7 @@ export class StackRegistry {
     });
   }
 
-  /** One change of a name at a time, at all members of a cluster. */
+  /** Serializes changes of a name, across all members of a cluster. */
   #decide<T>(name: string, work: (steps: readonly StateOperation[]) => Promise<T>): Promise<T> {
     return this.#changes.run(name, () => this.#names.decide([name], work));
   }
@@ -313,14 +327,14 @@ export class StackRegistry {
     const { state } = this.#options;
     const bytes = stackRow.encode(stack);
     if (bytes.length > maxRegistrationBytes) {
-      const text = `the registration has more than ${maxRegistrationBytes} bytes`;
+      const text = `the registration exceeds ${maxRegistrationBytes} bytes`;
       throw new BridgeError('ERR_STACK_LIMIT', text);
     }
     await state.write([{ op: 'put', key: rowKey(stack.id), value: state.seal(bytes) }, ...steps]);
     if (state.cluster === undefined) this.#set(stack.id, stack);
   }
 
-  /** A stack of the store; in a cluster also what any member makes of it. */
+  /** Applies a stored stack. In a cluster, also applies the changes of other members. */
   #note(change: StateChange): void {
     const id = (change.type === 'put' ? change.entry : change).key.at(-1) ?? '';
     if (change.type === 'delete') {
@@ -337,7 +351,10 @@ export class StackRegistry {
     this.#onChanged(id);
   }
 
-  /** Forgets a stack and its secrets; durable when it resolves. @throws BridgeError ERR_STACK_UNKNOWN */
+  /**
+   * Removes a stack and its secrets. Resolves when the removal is durable.
+   * @throws BridgeError ERR_STACK_UNKNOWN
+   */
   remove(name: string, owner: string | undefined): Promise<RegisteredStack> {
     return this.#decide(name, async (steps) => {
       const { state } = this.#options;
@@ -348,7 +365,7 @@ export class StackRegistry {
     });
   }
 
-  /** Takes a minion that is no more out of every registration. */
+  /** Removes a retired minion from all registrations. */
   async dismiss(minion: string): Promise<void> {
     for (const { id, registration } of this.all) {
       const { minions = [], servers = [], name } = registration;
@@ -364,8 +381,8 @@ export class StackRegistry {
   }
 
   /**
-   * The stack of a name.
-   * @param owner - default: whoever has it, where that is one owner
+   * Returns the stack with this name.
+   * @param owner - default: any owner, if only one has the name
    * @throws BridgeError ERR_STACK_UNKNOWN
    */
   find(name: string, owner: string | undefined): RegisteredStack {
@@ -399,14 +416,16 @@ export class StackRegistry {
   }
 }
 
-/** A stack with the name and the owner by which it is found. */
+/** Stack with the name and the owner by which it is looked up. */
 interface NamedStack {
   readonly stack: RegisteredStack;
   readonly name: string;
   readonly owner: string | undefined;
 }
 
-/** A later machine of the id is nobody's server. */
+/**
+ * Removes a minion from a registration. A later machine with the id must not inherit its servers.
+ */
 function withoutMinion(registration: StackRegistration, minion: string): StackRegistration {
   const { minions = [], servers = [] } = registration;
   return {

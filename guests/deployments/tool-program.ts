@@ -1,11 +1,14 @@
-/** The command line of a tool in the script that a minion runs. */
+/** Command line of a tool in the script that a minion runs. */
 
 import { quoteForShell } from '#heat-bridge';
 
-/** Names that a tool may take as part of a path or an argument. */
+/** Form of names that may be part of a path or an argument. */
 export const toolNameForm: RegExp = /^[A-Za-z0-9_-]{1,128}$/;
 
-/** A tool that is missing fails, where heat-agents succeed with nothing done. */
+/**
+ * Returns the commands that run a tool. A missing tool is a failure; heat-agents would succeed
+ * without doing anything.
+ */
 export function runTool(program: string, args: readonly string[], after = ''): string {
   return [
     `if command -v ${program} > /dev/null; then ${[program, ...args].join(' ')}; saltbridge_status=$?`,
@@ -13,7 +16,7 @@ export function runTool(program: string, args: readonly string[], after = ''): s
   ].join('\n');
 }
 
-/** An option of a command line, unless it is off. */
+/** Returns an option of a command line, or an empty list if it is off. */
 export function toolOption(name: string, value: boolean | string | undefined): readonly string[] {
   if (value === undefined || value === false) return [];
   return value === true ? [name] : [name, quoteForShell(value)];

@@ -1,6 +1,7 @@
 /**
- * Requests that a metadata agent makes for an instance, under a secret of its own: each carries
- * instance, project, time and nonce, so that a request that was overheard is good for nothing.
+ * Authentication of requests that a metadata agent sends for an instance. Each request is signed
+ * with the agent's secret and carries instance, project, time and nonce, so that it cannot be
+ * replayed.
  */
 
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
@@ -8,37 +9,40 @@ import { BridgeError } from '#heat-bridge';
 import { AuthenticationError } from '#master';
 import { checkSecret } from '../secret-file.ts';
 
-/** An instance that an agent has found out. */
+/** Instance that an agent identified. */
 export interface AgentInstance {
   readonly instance: string;
   readonly project: string;
 }
 
-/** An instance, and the agent that asks for it. */
+/** Instance, and the agent that asks for it. */
 export interface IdentifiedInstance extends AgentInstance {
   /** Name of the agent. */
   readonly agent: string;
 }
 
-/** A request as it is signed. */
+/** Fields of a request that are signed. */
 export interface AgentRequest {
   readonly method: string;
-  /** With its query. */
+  /** Path with its query. */
   readonly path: string;
   readonly body: Uint8Array;
 }
 
-/** Header of these requests. */
+/** Name of the header with the signature. */
 export const agentHeader = 'x-saltbridge-agent';
 
-/** Milliseconds that clocks may differ by, and that nonces are remembered. */
+/** Maximum clock difference, in milliseconds. Nonces are remembered for twice this time. */
 const maxAgeMs = 60_000;
-/** Nonces that are remembered of all agents. */
+/** Maximum number of remembered nonces, of all agents. */
 const maxNonces = 200_000;
 const headerForm =
   /^1;([A-Za-z0-9._-]{1,64});(\d{1,15});([A-Za-z0-9_-]{22});([A-Za-z0-9-]{1,64});([A-Za-z0-9-]{1,64});([A-Za-z0-9_-]{43})$/;
 
-/** The header of a request. @param now - milliseconds since 1970 */
+/**
+ * Returns the value of the header for a request.
+ * @param now - milliseconds since 1970
+ */
 export function signAgentRequest(
   agent: { readonly name: string; readonly secret: string },
   { instance, project }: AgentInstance,
@@ -60,12 +64,13 @@ function macOf(secret: string, fields: readonly string[], request: AgentRequest)
 export class AgentCredentials {
   readonly #secrets: ReadonlyMap<string, string>;
   readonly #now: () => number;
-  /** Nonce → until when it is remembered; oldest first. */
+  /** Nonces and the times until which they are remembered, the oldest first. */
   readonly #nonces = new Map<string, number>();
 
   /**
-   * @param secrets - by the names of agents
-   * @throws TypeError for a secret that can be guessed
+   * Creates the verifier.
+   * @param secrets - secrets by agent name
+   * @throws TypeError for a secret that is too short
    */
   constructor(secrets: ReadonlyMap<string, string>, now: () => number) {
     for (const secret of secrets.values()) checkSecret(secret);
@@ -73,7 +78,10 @@ export class AgentCredentials {
     this.#now = now;
   }
 
-  /** For whom an agent asks. @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_LIMIT */
+  /**
+   * Verifies a request, and returns the instance for which an agent asks.
+   * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_LIMIT
+   */
   identify(header: string, request: AgentRequest): IdentifiedInstance {
     const [, name = '', time = '', nonce = '', instance = '', project = '', mac = ''] =
       headerForm.exec(header) ?? [];
@@ -94,17 +102,23 @@ export class AgentCredentials {
     }
     if (this.#nonces.has(nonce)) throw refused();
     if (this.#nonces.size >= maxNonces) {
-      throw new AuthenticationError('ERR_EAUTH_LIMIT', 'too many requests of metadata agents');
+      throw new AuthenticationError(
+        'ERR_EAUTH_LIMIT',
+        'too many requests of metadata agents; retry later',
+      );
     }
     this.#nonces.set(nonce, now + 2 * maxAgeMs);
   }
 }
 
 function refused(): AuthenticationError {
-  return new AuthenticationError('ERR_EAUTH_TOKEN', 'this is no request of a metadata agent');
+  return new AuthenticationError(
+    'ERR_EAUTH_TOKEN',
+    'missing or invalid signature of a metadata agent',
+  );
 }
 
-/** Of an instance that may ask for nothing, whyever that is. */
+/** Returns the error for an instance without access, whatever the reason is. */
 export function unknownInstance(): BridgeError {
-  return new BridgeError('ERR_ENROLL_UNKNOWN', 'this instance is not enrolled');
+  return new BridgeError('ERR_ENROLL_UNKNOWN', 'the instance is not enrolled');
 }

@@ -1,5 +1,5 @@
 /**
- * Metadata agents, vendordata of Nova and enrolment by identity rules as an extension of the bridge.
+ * Extension of the bridge for metadata agents, Nova's vendordata and enrolment by identity rules.
  */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify';
@@ -29,7 +29,10 @@ import { parseIdentityRules } from './identity-rules.ts';
 import { InstanceEnrolments } from './instance-enrolments.ts';
 import { addVendordataRoute, Vendordata } from './vendordata.ts';
 
-/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+/**
+ * Opens the extension.
+ * @throws BridgeError ERR_BRIDGE_OPTIONS
+ */
 const openAgents: BridgeExtensionModule['open'] = async (host, { sections, names }) => {
   const { agents: given, identity, vendordata, peers } = parseGuestsSection(sections.guests, names);
   const files = parseAgents(given);
@@ -79,7 +82,10 @@ const openAgents: BridgeExtensionModule['open'] = async (host, { sections, names
   };
 };
 
-/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+/**
+ * Reads the secrets of the agents.
+ * @throws BridgeError ERR_BRIDGE_OPTIONS
+ */
 async function openCredentials(
   files: ReadonlyMap<string, string>,
   host: Pick<ExtensionHost, 'config' | 'now'>,
@@ -99,7 +105,7 @@ const checkAgents: BridgeExtensionModule['check'] = ({ sections, names, problems
     hasCloud: peers !== undefined,
     hasEnroll:
       Object.hasOwn(Object(enroll), 'masters') ||
-      // Whether a section with mistakes has masters is not known.
+      // A section with errors may have masters.
       problems.some(({ key }) => key.startsWith('saltbridge:bridge:enroll')),
   };
   return [
@@ -115,9 +121,10 @@ const checkAgents: BridgeExtensionModule['check'] = ({ sections, names, problems
 export const agentExtension: BridgeExtensionModule = { check: checkAgents, open: openAgents };
 
 /**
- * `POST guest/enroll/claim` and `POST guest/enroll/failure`: the ticket must be good for the
- * instance and its project, whatever the machine says of itself.
- * @param identify - @throws AuthenticationError ERR_EAUTH_TOKEN
+ * Adds `POST guest/enroll/claim` and `POST guest/enroll/failure`. The ticket must be valid for the
+ * instance and its project, as the agent identified them.
+ * @param identify - returns the instance of a request;
+ * @throws AuthenticationError ERR_EAUTH_TOKEN
  */
 export function addAgentClaimRoutes(
   app: FastifyInstance,
@@ -127,7 +134,7 @@ export function addAgentClaimRoutes(
   const { bodyLimit, claim, failure } = machineRoutes;
   const originOf = (request: FastifyRequest): Parameters<typeof machines.claim>[1] => {
     const { instance, project } = identify(request);
-    // As a relay has it, so that a ticket may be bound to it.
+    // Same address form as in relays, so that a ticket can be bound to it.
     const address = relayedAddress({ network: '', address: '', instance, project });
     return { address, identity: { instance, project } };
   };

@@ -1,4 +1,4 @@
-/** The file that a metadata agent is configured by, and how it finds instances. */
+/** Options of a metadata agent from its file, and the lookup of instances. */
 
 import { setMaxListeners } from 'node:events';
 import { readFile, stat } from 'node:fs/promises';
@@ -37,7 +37,7 @@ const upstream = {
 const Socket = Type.String({ pattern: '^/', maxLength: 107 });
 const Port = Type.Integer({ minimum: 1, maximum: 65_535 });
 const Count = Type.Optional(Type.Integer({ minimum: 1, maximum: 65_536 }));
-/** Where the master listens for relays, and the sockets that proxies connect to. */
+/** Address of the master for relays, and the sockets to which proxies connect. */
 const RelaySection = Type.Object(
   {
     master: Text,
@@ -45,7 +45,7 @@ const RelaySection = Type.Object(
     publish_socket: Type.Optional(Socket),
     ret_port: Port,
     ret_socket: Type.Optional(Socket),
-    /** In `networks`: what minions know as `publish_port` and `master_port`. */
+    /** Port for minions in `networks`, their option `publish_port`. Default: 4505. */
     guest_publish_port: Type.Optional(Port),
     guest_ret_port: Type.Optional(Port),
     connections_per_network: Count,
@@ -53,10 +53,10 @@ const RelaySection = Type.Object(
   },
   strict,
 );
-/** Of networks, instances and projects. */
+/** Form of ids of networks, instances and projects. */
 const idForm = /^[A-Za-z0-9-]{1,64}$/;
 const NetworkId = Type.String({ pattern: idForm.source });
-/** A network that the agent itself listens in. */
+/** Network in which the agent itself listens. */
 const NetworkSection = Type.Object(
   {
     network: Type.Union([NetworkId, Type.Array(NetworkId, { minItems: 1, maxItems: 160 })]),
@@ -76,9 +76,12 @@ const AgentFile = Type.Object(
       strict,
     ),
     relay: Type.Optional(RelaySection),
-    /** A file with a list of `network`, `address`, `instance` and `project`. */
+    /**
+     * File with a list of `network`, `address`, `instance` and `project`. Requires that `neutron`
+     * is absent.
+     */
     instances: Type.Optional(Text),
-    /** Beside it: the networks of each router. */
+    /** Networks of each router, for `instances`. */
     routers: Type.Optional(
       Type.Record(
         Type.String({ pattern: idForm.source }),
@@ -86,7 +89,7 @@ const AgentFile = Type.Object(
         strict,
       ),
     ),
-    /** Else Neutron is asked. */
+    /** Neutron, which is asked if `instances` is absent. */
     neutron: Type.Optional(
       Type.Object(
         {
@@ -109,16 +112,19 @@ const InstanceList = Type.Array(
 );
 const listCheck = compileSchema(InstanceList);
 
-/** Where guests look for metadata. */
+/** Address at which guests look for metadata. */
 const metadataAddress = '169.254.169.254';
 
-/** What a file says of an agent. */
+/** Options from the file of an agent. */
 export interface LoadedAgentOptions extends Omit<MetadataAgentOptions, 'log' | 'now'> {
-  /** Absent: Salt's ports are not passed on. */
+  /** Relay for Salt's ports. Absent if there is none. */
   readonly relay?: RelayOptions;
 }
 
-/** Reads the file, and those that it names. @throws BridgeError ERR_BRIDGE_OPTIONS */
+/**
+ * Loads the file, and the files that it names.
+ * @throws BridgeError ERR_BRIDGE_OPTIONS
+ */
 export async function loadAgentOptions(
   file: string,
   closing: AbortSignal,
@@ -131,7 +137,7 @@ export async function loadAgentOptions(
     if (first !== undefined) throw optionError(first.instancePath, first.message);
     const { socket, networks: listed = [], nova, master, relay, ...more } = fileCheck.Parse(given);
     if (socket === undefined && listed.length === 0) {
-      throw optionError('/socket', 'expected it, or networks');
+      throw optionError('/socket', 'required, unless networks is given');
     }
     const networks = listed.map(toAgentNetwork);
     const secretOf = async (name: string): Promise<string> => (await text(name)).trim();
@@ -162,31 +168,40 @@ export async function loadAgentOptions(
   }
 }
 
-/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+/**
+ * Converts an entry of `networks`.
+ * @throws BridgeError ERR_BRIDGE_OPTIONS
+ */
 function toAgentNetwork(
   { network, namespace, addresses = [metadataAddress], port = 80 }: Static<typeof NetworkSection>,
   index: number,
 ): AgentNetwork {
   const wrong = addresses.find((it) => isIP(plainAddress(it)) === 0);
   if (wrong !== undefined) {
-    throw optionError(`/networks/${index}/addresses`, `${wrong} is no IP address`);
+    throw optionError(`/networks/${index}/addresses`, `${wrong} is not an IP address`);
   }
   const scopeless = addresses.find((it) => /^fe80:/i.test(it) && !it.includes('%'));
   if (scopeless !== undefined) {
-    const problem = `expected ${scopeless}%DEVICE: a link-local address is that of a device`;
+    const problem = `${scopeless} must be ${scopeless}%DEVICE: a link-local address needs a device`;
     throw optionError(`/networks/${index}/addresses`, problem);
   }
   return { networks: [network].flat(), namespace, addresses, port };
 }
 
-/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+/**
+ * Converts the section `relay`.
+ * @throws BridgeError ERR_BRIDGE_OPTIONS
+ */
 function toRelayOptions(
   relay: Static<typeof RelaySection>,
   networks: readonly AgentNetwork[],
 ): RelayOptions {
   const { publish_socket: publishSocket, ret_socket: retSocket } = relay;
   if ((publishSocket === undefined || retSocket === undefined) && networks.length === 0) {
-    throw optionError('/relay', 'expected publish_socket and ret_socket, or networks beside it');
+    throw optionError(
+      '/relay',
+      'must have publish_socket and ret_socket, unless networks is given',
+    );
   }
   return {
     host: relay.master,
@@ -209,7 +224,7 @@ function optionError(place: string, problem: string): BridgeError {
   return new BridgeError('ERR_BRIDGE_OPTIONS', `${key}: ${problem}`);
 }
 
-/** Where instances are, and routers. */
+/** Lookup of instances and routers. */
 interface Finder {
   readonly find: FindInstance;
   readonly networksOf: FindNetworks;
@@ -225,22 +240,25 @@ function finderOf(
     const networksOf: FindNetworks = async (router) => byRouter.get(router) ?? [];
     return { find: findInFile(whole(instances)), networksOf };
   }
-  if (routers !== undefined) throw optionError('/routers', 'expected instances beside it');
+  if (routers !== undefined) throw optionError('/routers', 'requires instances');
   if (neutron !== undefined && instances === undefined) return findInNeutron(neutron, closing);
-  throw optionError('/instances', 'expected it, or neutron, and not both');
+  throw optionError('/instances', 'set exactly one of instances and neutron');
 }
 
-/** Exactly one may have the address. */
+/** Returns the only element, or `undefined` if there are none or several. */
 function only<T>(found: readonly T[]): T | undefined {
   return found.length === 1 ? found[0] : undefined;
 }
 
-/** What no service would take as an id is none: a tenant may write anything into a port of its own. */
+/**
+ * Returns an instance if its ids are valid. A tenant may write any text into the fields of its own
+ * port.
+ */
 function toInstance(instance: string, project: string): AgentInstance | undefined {
   return [instance, project].every((it) => idForm.test(it)) ? { instance, project } : undefined;
 }
 
-/** Reads the file anew when it has changed. */
+/** Creates a lookup in a file, which is read again after it changes. */
 function findInFile(file: string): FindInstance {
   let readAt = -1;
   let list: Static<typeof InstanceList> = [];
@@ -248,7 +266,7 @@ function findInFile(file: string): FindInstance {
     const { mtimeMs } = await stat(file);
     if (mtimeMs !== readAt) {
       const given: unknown = tryParseJson(await readFile(file, 'utf8'));
-      if (!listCheck.Check(given)) throw new TypeError(`${file}: expected a list of instances`);
+      if (!listCheck.Check(given)) throw new TypeError(`${file}: must be a list of instances`);
       list = given;
       readAt = mtimeMs;
     }
@@ -269,7 +287,7 @@ function findInNeutron(
   ]);
   const { timeoutMs } = account;
   const ask = createHttpClient({ endpoints, timeoutMs, resolve: createDnsResolver() });
-  // Each request that is under way listens to it.
+  // Each pending request listens to this signal.
   setMaxListeners(0, closing);
   const network = service.url.replace(/\/+$/, '');
   const reader = new CloudReader({

@@ -1,32 +1,32 @@
 /**
- * Rules by which instances enrol without a ticket, under `bridge: guests: identity:`, each by its
- * name. All conditions of a rule must hold; texts are compared as they are.
+ * Rules that enrol instances without a ticket, under `bridge: guests: identity:`, by name. All
+ * conditions of a rule must hold. Values are compared exactly.
  */
 
 import type { Static } from 'typebox';
 import Type from 'typebox';
 import { BridgeOptionsError, parseSection, type SectionProblem } from '#heat-bridge';
 
-/** What is known of an instance: of each, all that it has. */
+/** Facts about an instance, each with all its values. */
 export interface InstanceFacts {
   readonly project: readonly string[];
-  /** The metadata agent that asks for it. */
+  /** Name of the metadata agent that asks for the instance. */
   readonly agent: readonly string[];
-  /** From Nova and Neutron. */
+  /** Image, from Nova. `network` and `zone` are from Neutron and Nova. */
   readonly image: readonly string[];
   readonly network: readonly string[];
   readonly zone: readonly string[];
 }
 
-/** A rule. */
+/** Rule that enrols instances. */
 export interface IdentityRule {
   readonly name: string;
   readonly conditions: Partial<InstanceFacts>;
-  /** Of the minion: a form that gives no two instances of a cloud one id by accident. */
+  /** Form of the minion's id, which makes ids of a cloud's instances unique. */
   readonly id: string;
-  /** Seconds. Default: `enroll: ticket_lifetime`. */
+  /** Validity of the ticket, in seconds. Default: `enroll: ticket_lifetime`. */
   readonly ticketLifetime: number | undefined;
-  /** Of the masters, as these instances reach them. Default: `enroll: masters`. */
+  /** Addresses at which these instances reach the masters. Default: `enroll: masters`. */
   readonly masters: readonly string[] | undefined;
 }
 
@@ -52,17 +52,20 @@ const idForms: readonly string[] = ['{uuid}', '{name}.{project}'];
 
 const section = 'bridge:guests:identity';
 
-/** What else the section `guests` says. */
+/** Other settings that rules depend on. */
 export interface IdentitySurroundings {
   /** Names of metadata agents. */
   readonly agents: readonly string[];
-  /** Whether Nova and Neutron are read. */
+  /** Whether Nova and Neutron are configured. */
   readonly hasCloud: boolean;
-  /** Whether machines are enrolled, and by which masters. */
+  /** Whether enrolment is configured with masters. */
   readonly hasEnroll: boolean;
 }
 
-/** @throws BridgeOptionsError with every mistake in every rule */
+/**
+ * Parses the rules.
+ * @throws BridgeOptionsError with every error in every rule
+ */
 export function parseIdentityRules(
   given: Readonly<Record<string, unknown>>,
   surroundings: IdentitySurroundings,
@@ -98,12 +101,15 @@ function missingParts({
   hasEnroll,
 }: IdentitySurroundings): readonly SectionProblem[] {
   const missing = [
-    ...(agents.length > 0 ? [] : ['agents beside it: nobody else asks for an instance']),
-    ...(hasEnroll ? [] : ['the section bridge: enroll with masters: nobody is enrolled without']),
-    // A tenant can give a port the id of another's instance, and an agent goes by ports.
-    ...(hasCloud ? [] : ['peers beside it, which says where Nova and Neutron are']),
+    ...(agents.length > 0
+      ? []
+      : ['agents are required, because only metadata agents ask for instances']),
+    ...(hasEnroll ? [] : ['the section bridge: enroll with masters is required']),
+    // A tenant can set the id of another tenant's instance on its port, and agents identify
+    // instances by ports.
+    ...(hasCloud ? [] : ['peers is required, which configures Nova and Neutron']),
   ];
-  return missing.map((it) => ({ key: `saltbridge:${section}`, problem: `expected ${it}` }));
+  return missing.map((it) => ({ key: `saltbridge:${section}`, problem: it }));
 }
 
 function problemsOf(
@@ -115,16 +121,17 @@ function problemsOf(
     problems.push({ key: `saltbridge:${section}:${name}${place}`, problem });
   };
   if (Object.keys(conditions).length === 0) {
-    note(':instance', `expected one of ${factNames.join(', ')}`);
+    note(':instance', `must have at least one of ${factNames.join(', ')}`);
   }
-  if (!idForms.includes(id)) note(':id', `expected ${idForms.join(' or ')}`);
+  if (!idForms.includes(id)) note(':id', `must be ${idForms.join(' or ')}`);
   for (const agent of conditions.agent ?? []) {
-    if (!agents.includes(agent)) note(':instance:agent', `there is no ${agent} under agents`);
+    if (!agents.includes(agent))
+      note(':instance:agent', `unknown agent ${agent}; add it under agents`);
   }
   return problems;
 }
 
-/** Whether a rule means an instance, by these facts of it alone. */
+/** Whether an instance matches a rule, considering only the given facts. */
 export function matchesRule(
   { conditions }: IdentityRule,
   facts: Readonly<Partial<InstanceFacts>>,

@@ -1,6 +1,6 @@
 /**
- * Enrolment by identity: an instance that a metadata agent has found out gets the user-data that
- * enrols it, if a rule of the configuration means it, and nobody begins its enrolment beforehand.
+ * Enrolment by identity. An instance that a metadata agent identified gets the user-data that
+ * enrols it, if a rule of the configuration matches. No enrolment has to be created beforehand.
  */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify';
@@ -15,21 +15,21 @@ import { type IdentityRule, matchesRule } from './identity-rules.ts';
 import type { InstanceEnrolments } from './instance-enrolments.ts';
 import { instanceRate, minionIdOf } from './vendordata.ts';
 
-/** Instances that are looked up in the cloud at once. */
+/** Maximum number of concurrent lookups in the cloud. */
 const lookUpsAtOnce = 16;
-/** Requests of one instance, and of all, that are answered or wait. */
+/** Maximum number of pending requests: of one instance, and in total. */
 const maxRequests = { perOwner: 20, total: 1_000 };
 
 export interface IdentityEnrolmentDeps {
   readonly rules: readonly IdentityRule[];
   readonly enrolments: Pick<InstanceEnrolments, 'isOver' | 'userDataFor'>;
   readonly cloud: Pick<CloudReader, 'ports' | 'server'>;
-  /** Counts what is repeated. */
+  /** Counts repeated audit records. */
   readonly bursts: Pick<AuditBursts, 'note'>;
   readonly log: Pick<Logger, 'warn'>;
 }
 
-/** What the cloud knows of an instance. */
+/** Facts about an instance from the cloud. */
 interface CloudFacts {
   readonly name: string;
   readonly image: readonly string[];
@@ -37,10 +37,13 @@ interface CloudFacts {
   readonly zone: readonly string[];
 }
 
-/** Why an instance gets nothing: for the operator. The instance is told one thing, whatever it is. */
+/**
+ * Reason why an instance gets no user-data, for the operator. The instance gets the same error for
+ * every reason.
+ */
 class IdentityRefusal extends Error {}
 
-/** Answers instances. */
+/** Returns user-data to instances that match a rule. */
 export class IdentityEnrolment {
   readonly #deps: IdentityEnrolmentDeps;
   readonly #rates = new TokenBuckets(instanceRate);
@@ -53,16 +56,16 @@ export class IdentityEnrolment {
   }
 
   /**
-   * User-data that enrols the instance.
-   * @throws BridgeError ERR_ENROLL_UNKNOWN for an instance that can have none, in the words for one
-   * that nobody knows; AuthenticationError ERR_EAUTH_LIMIT
+   * Returns user-data that enrols the instance.
+   * @throws BridgeError ERR_ENROLL_UNKNOWN if the instance gets none, with the same message as for
+   * an unknown instance; AuthenticationError ERR_EAUTH_LIMIT
    */
   async userDataFor(asking: IdentifiedInstance): Promise<string> {
     const { instance } = asking;
     if (!this.#rates.tryTake(instance)) throw tooMany();
     if (!this.#requests.tryTake(instance)) throw tooMany();
     try {
-      // One after the other: no instance takes the look-ups of the others.
+      // Requests of an instance run one at a time, so that it cannot use up the lookups.
       const { rule, userData } = await this.#byInstance.run(instance, () => this.#enrol(asking));
       this.#note(asking, 'permitted', { rule: rule.name });
       return userData;
@@ -82,18 +85,19 @@ export class IdentityEnrolment {
     const { instance, project, agent } = asking;
     const known = { project: [project], agent: [agent] };
     const candidates = rules.filter((it) => matchesRule(it, known));
-    if (candidates.length === 0) throw new IdentityRefusal('no rule means it');
-    // Before the cloud is asked: an instance asks again each time that it starts.
-    if (await enrolments.isOver(instance)) throw new IdentityRefusal('it has had its enrolment');
+    if (candidates.length === 0) throw new IdentityRefusal('no rule matches the instance');
+    // Check before the cloud is asked, because an instance asks each time it starts.
+    if (await enrolments.isOver(instance))
+      throw new IdentityRefusal('the instance has already used its enrolment');
     const facts = await this.#lookUp(asking);
     const rule = candidates.find((it) => matchesRule(it, { ...known, ...facts }));
-    if (rule === undefined) throw new IdentityRefusal('no rule means it');
+    if (rule === undefined) throw new IdentityRefusal('no rule matches the instance');
     const { ticketLifetime, masters } = rule;
     const answer = await enrolments.userDataFor({
       id: minionIdOf(rule.id, { uuid: instance, name: facts.name, project }),
       instance,
       project,
-      // It has asked by one.
+      // The request came through an agent.
       agent: true,
       ...(masters === undefined ? {} : { masters }),
       ...(ticketLifetime === undefined ? {} : { lifetimeSeconds: ticketLifetime }),
@@ -109,8 +113,8 @@ export class IdentityEnrolment {
     } catch (error) {
       if (error instanceof IdentityRefusal) throw error;
       const reason = error instanceof Error ? error.message : 'unknown';
-      log.warn({ instance, reason }, 'an instance was not looked up');
-      throw new IdentityRefusal('the cloud did not answer');
+      log.warn({ instance, reason }, 'could not look up an instance in the cloud');
+      throw new IdentityRefusal('the cloud did not respond');
     }
   }
 
@@ -131,15 +135,20 @@ export class IdentityEnrolment {
   }
 }
 
-/** @throws IdentityRefusal, CloudError */
+/**
+ * Reads the facts about an instance.
+ * @throws IdentityRefusal, CloudError
+ */
 async function readFacts(
   cloud: Pick<CloudReader, 'ports' | 'server'>,
   { instance, project }: Pick<IdentifiedInstance, 'instance' | 'project'>,
 ): Promise<CloudFacts> {
   const server = await cloud.server(instance);
-  if (server === undefined || server.isDeleted) throw new IdentityRefusal('Nova does not know it');
-  if (server.project !== project) throw new IdentityRefusal('Nova has it in another project');
-  // A tenant may give a port of its own the id of another's instance.
+  if (server === undefined || server.isDeleted)
+    throw new IdentityRefusal('Nova has no such instance');
+  if (server.project !== project)
+    throw new IdentityRefusal('the instance belongs to another project in Nova');
+  // A tenant may set the id of another tenant's instance on its own port.
   const ports = (await cloud.ports([instance])).filter(
     (it) => it.device === instance && it.project === project,
   );
@@ -153,16 +162,23 @@ async function readFacts(
 }
 
 function tooMany(): AuthenticationError {
-  return new AuthenticationError('ERR_EAUTH_LIMIT', 'too many requests for this instance');
+  return new AuthenticationError(
+    'ERR_EAUTH_LIMIT',
+    'too many requests for this instance; retry later',
+  );
 }
 
 const operation = describeRoute({
-  summary: 'User-data that enrols the instance, if a rule means it; for metadata agents',
+  summary: 'Returns user-data that enrols the instance, if a rule matches; for metadata agents',
   answer: Type.String(),
   answerTypes: ['text/plain'],
 });
 
-/** `GET guest/user-data`. @param identify - @throws AuthenticationError ERR_EAUTH_TOKEN */
+/**
+ * Adds `GET guest/user-data`.
+ * @param identify - returns the instance of a request;
+ * @throws AuthenticationError ERR_EAUTH_TOKEN
+ */
 export function addIdentityRoute(
   app: FastifyInstance,
   identify: (request: FastifyRequest) => IdentifiedInstance,

@@ -1,6 +1,6 @@
 /**
- * Enrolments of instances that ask for their user-data themselves, or that Nova asks for: each has
- * one. The answer is the same until its ticket is used, and there is none from then on.
+ * Enrolments of instances that ask for user-data themselves, or for which Nova asks. Each instance
+ * has one. The response is the same until its ticket is used. After that, there is none.
  */
 
 import Type from 'typebox';
@@ -9,18 +9,23 @@ import type { SharedArea } from '#master';
 import { KeyedMutex } from '#runtime';
 import { defineRow } from '#store';
 
-/** An instance, and the minion that it is to become. */
+/** Instance, and the minion that it will become. */
 export interface InstanceRequest
   extends Pick<EnrolRequest, 'agent' | 'id' | 'lifetimeSeconds' | 'masters' | 'project'> {
   readonly instance: string;
 }
 
-/** User-data with a ticket, or why there is none: for the operator, not for whoever asked. */
+/**
+ * User-data with a ticket, or the reason why there is none. The reason is for the operator only.
+ */
 export type InstanceUserData =
   | { readonly userData: string }
   | { readonly refusal: string; readonly code?: string };
 
-/** Numbers of the enrolments of instances, for ever: none of them is enrolled twice. */
+/**
+ * Prefix of the numbers of instances' enrolments. They never expire, so that no instance is
+ * enrolled twice.
+ */
 const prefix = ['guests', 'vendordata'];
 
 /** Rows `guests/vendordata/<instance>`. */
@@ -30,7 +35,7 @@ const instanceRow = defineRow({
   unversioned: (bytes) => ({ number: Buffer.from(bytes).toString('utf8') }),
 });
 
-/** Written where another member of a cluster may have answered. */
+/** Key that is written to synchronize with other members of a cluster, which may have answered. */
 const askedKey = ['guests', 'vendordata-asked'];
 const noValue = new Uint8Array(0);
 
@@ -39,12 +44,15 @@ export interface InstanceEnrolmentDeps {
   readonly enroll: Pick<EnrolmentModule, 'api' | 'enrolments' | 'reissue'>;
 }
 
-/** The enrolment that was made for an instance; `undefined` in it: it is over for long. */
+/**
+ * Enrolment that was created for an instance; `undefined` in it if the enrolment was deleted long
+ * after its end.
+ */
 interface KnownEnrolment {
   readonly enrolment: Enrolment | undefined;
 }
 
-/** Begins them, each once. */
+/** Creates enrolments, one for each instance. */
 export class InstanceEnrolments {
   readonly #deps: InstanceEnrolmentDeps;
   readonly #byInstance = new KeyedMutex();
@@ -54,17 +62,18 @@ export class InstanceEnrolments {
     this.#deps = deps;
   }
 
-  /** Whether an instance can have no user-data any more, whatever it asks for. */
+  /** Whether an instance cannot get user-data any more. */
   async isOver(instance: string): Promise<boolean> {
     const known = await this.#knownOf(instance);
     return known !== undefined && (known.enrolment === undefined || isUsed(known.enrolment));
   }
 
-  /** The user-data of an instance. */
+  /** Returns the user-data of an instance. */
   async userDataFor(request: InstanceRequest): Promise<InstanceUserData> {
-    // One after the other: the first begins the enrolment.
+    // Requests of an instance run one at a time: the first creates the enrolment.
     return this.#byInstance.run(request.instance, () => {
-      // Of two instances that ask for one id at once, the second would take it from the first.
+      // Requests for one id run one at a time. Otherwise, the second instance would take the id
+      // from the first.
       return this.#byId.run(request.id, () => this.#userDataFor(request));
     });
   }
@@ -72,15 +81,15 @@ export class InstanceEnrolments {
   async #userDataFor(request: InstanceRequest): Promise<InstanceUserData> {
     const { enroll, state } = this.#deps;
     const { id, instance, project } = request;
-    // Once this is applied, what another member has answered before is known here.
+    // When this write is applied, all earlier writes of other members are visible.
     if (state.cluster !== undefined)
       await state.write([{ op: 'put', key: askedKey, value: noValue }]);
     const known = await this.#knownOf(instance);
     const isAnother = known !== undefined && known.enrolment?.project !== project;
-    if (isAnother) return { refusal: 'its enrolment is over, or is of another project' };
-    if (isUsed(known?.enrolment)) return { refusal: 'it has had its enrolment' };
+    if (isAnother) return { refusal: 'the enrolment has ended, or belongs to another project' };
+    if (isUsed(known?.enrolment)) return { refusal: 'the instance has already used its enrolment' };
     const holder = enroll.enrolments.liveOf(id);
-    // An unused ticket of the id would give way to this one.
+    // Otherwise, this enrolment would replace an unused one of the id.
     if (holder !== undefined && holder.instance !== instance) {
       return { refusal: `the id ${id} is enrolled for another machine` };
     }
@@ -104,13 +113,13 @@ export class InstanceEnrolments {
     if (row !== undefined) {
       return { enrolment: enroll.enrolments.get(instanceRow.decode(row).number) };
     }
-    // Somebody enrols it otherwise.
+    // The instance was enrolled in another way.
     const [other] = enroll.enrolments.liveOfInstance(instance);
     return other && { enrolment: { ...other, state: 'accepted' } };
   }
 }
 
-/** One that nobody used in its time may be followed by another one. */
+/** Whether the enrolment was used. An expired unused enrolment can be followed by another one. */
 function isUsed(enrolment: Enrolment | undefined): boolean {
   if (enrolment === undefined || enrolment.state === 'open') return false;
   return enrolment.state !== 'failed' || enrolment.fingerprint !== undefined;

@@ -1,7 +1,7 @@
 /**
- * A metadata agent beside networks: finds out which instance asks, by its network and address, and
- * asks Nova and the master for it. It listens on a Unix socket behind the networks' own proxies, or
- * in the networks themselves.
+ * Metadata agent of networks. It identifies the instance of a request by network and address, and
+ * forwards the request to Nova or the master. It listens on a Unix socket behind the networks' own
+ * proxies, or in the networks themselves.
  */
 
 import { createHmac } from 'node:crypto';
@@ -20,52 +20,55 @@ import {
   plainAddress,
 } from './network-listeners.ts';
 
-/** Who has an address in one of some networks, if that is exactly one instance. */
+/** Returns the instance with an address in one of the networks, if there is exactly one. */
 export type FindInstance = (
   networks: readonly string[],
   address: string,
 ) => Promise<AgentInstance | undefined>;
 
-/** Networks that a router joins, whose addresses differ; none for an id that is no router's. */
+/**
+ * Returns the networks that a router connects, whose addresses are distinct. Returns an empty list
+ * if the id is not a router's.
+ */
 export type FindNetworks = (router: string) => Promise<readonly string[]>;
 
-/** A service that the agent asks. */
+/** Service to which the agent forwards requests. */
 interface AgentUpstream {
-  /** Without a slash at the end. */
+  /** URL without a trailing slash. */
   readonly url: string;
-  /** The authorities that sign its certificate, PEM. Default: those of Node. */
+  /** Certificate authorities in PEM. Default: those of Node.js. */
   readonly ca?: Buffer;
 }
 
 export interface MetadataAgentOptions {
   /** Path of the Unix socket for proxies. Default: none. */
   readonly socket?: string | undefined;
-  /** Where it listens itself. Default: nowhere. */
+  /** Networks in which the agent itself listens. Default: none. */
   readonly networks?: readonly AgentNetwork[] | undefined;
   readonly nova: AgentUpstream & {
-    /** `metadata_proxy_shared_secret`. */
+    /** Nova's option `metadata_proxy_shared_secret`. */
     readonly secret: string;
   };
   readonly master: AgentUpstream & { readonly name: string; readonly secret: string };
   readonly find: FindInstance;
-  /** Default: no router is known. */
+  /** Lookup of a router's networks. Default: no router is known. */
   readonly networksOf?: FindNetworks | undefined;
   /** Milliseconds since 1970. */
   readonly now: () => number;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
-/** A running agent. */
+/** Running metadata agent. */
 export interface MetadataAgent {
   close(): Promise<void>;
 }
 
-/** Headers by which proxies tell the network. */
+/** Headers with which proxies name the network. */
 const networkHeaders: ReadonlySet<string> = new Set(['x-neutron-network-id', 'x-ovn-network-id']);
-/** By which those in the namespaces of routers tell the router in its place. */
+/** Header with which proxies in router namespaces name the router instead. */
 const routerHeader = 'x-neutron-router-id';
 const forwardedHeader = 'x-forwarded-for';
-/** Below it the master answers what it answers below `/bridge/v1/guest`. */
+/** Prefix of paths that are forwarded to the master, below `/bridge/v1/guest`. */
 const ownPrefix = '/saltbridge/v1/';
 const ownPaths: ReadonlySet<string> = new Set([
   'data',
@@ -77,13 +80,16 @@ const ownPaths: ReadonlySet<string> = new Set([
   'user-data',
 ]);
 const maxBodyBytes = 131_072;
-/** Of an answer; user-data has 64 KiB, files more. */
+/** Maximum size of a response, in bytes. User-data has up to 64 KiB, files may be larger. */
 const maxAnswerBytes = 33_554_432;
-/** Longer than a read of the data space waits. */
+/**
+ * Timeout of a forwarded request, in milliseconds. It exceeds the wait of a read from a data
+ * space.
+ */
 const timeoutMs = 31_000;
 const maxConnections = 1_024;
 
-/** A request that is answered with a status alone. */
+/** Request that is rejected with a status and no body. */
 class AgentRefusal extends Error {
   readonly status: number;
 
@@ -93,14 +99,17 @@ class AgentRefusal extends Error {
   }
 }
 
-/** Starts one. @throws TypeError for an empty secret, or one that can be guessed; the system's error */
+/**
+ * Starts a metadata agent.
+ * @throws TypeError for an empty or too short secret; errors of the operating system
+ */
 export async function startMetadataAgent(options: MetadataAgentOptions): Promise<MetadataAgent> {
   const { socket, networks = [], nova, master, log } = options;
-  // Nova takes an empty secret, and with it everybody's word.
+  // With an empty secret, Nova would trust every client.
   if (nova.secret === '') throw new TypeError("Nova's secret is empty");
   checkSecret(master.secret);
   const warnings = new RepeatedWarnings(log, options.now);
-  /** Of connections that come from a network without a proxy. */
+  /** Origins of connections from networks without a proxy. */
   const origins = new WeakMap<Socket, ConnectionOrigin>();
   const server = http.createServer(
     { requestTimeout: 10_000, headersTimeout: 10_000, maxHeaderSize: 16_384 },
@@ -109,7 +118,7 @@ export async function startMetadataAgent(options: MetadataAgentOptions): Promise
         (error: unknown) => {
           const status = error instanceof AgentRefusal ? error.status : 502;
           const reason = error instanceof Error ? error.message : 'unknown';
-          warnings.warn(String(status), { status, reason }, 'metadata request refused');
+          warnings.warn(String(status), { status, reason }, 'metadata request rejected');
           if (response.headersSent) response.destroy();
           else response.writeHead(status, { 'content-length': 0, connection: 'close' }).end();
         },
@@ -117,7 +126,7 @@ export async function startMetadataAgent(options: MetadataAgentOptions): Promise
     },
   );
   server.maxConnections = maxConnections;
-  // Whoever can connect can say which network it is.
+  // Clients of the socket can claim any network, so only privileged ones may connect.
   if (socket !== undefined) await listenPrivately(server, socket);
   const listeners: Server[] = [];
   const close = async (): Promise<void> => {
@@ -148,7 +157,7 @@ async function answer(
   response: ServerResponse,
   options: MetadataAgentOptions & { readonly origin: ConnectionOrigin | undefined },
 ): Promise<void> {
-  // Behind no proxy, what a request says of its origin is its guest's.
+  // Without a proxy, headers about the origin were sent by the guest and are ignored.
   const origin = options.origin ?? originOfRequest(request.rawHeaders);
   const body = await readBody(request);
   const { address } = origin;
@@ -157,10 +166,10 @@ async function answer(
   const instance = await options.find(networks, address);
   if (instance === undefined) {
     const where = 'router' in origin ? `behind router ${origin.router}` : `in ${networks}`;
-    throw new AgentRefusal(404, `nobody has ${address} ${where}`);
+    throw new AgentRefusal(404, `no instance has the address ${address} ${where}`);
   }
   const { method = 'GET', url = '/' } = request;
-  if (!url.startsWith('/') || url.includes('/../')) throw new AgentRefusal(400, 'no path');
+  if (!url.startsWith('/') || url.includes('/../')) throw new AgentRefusal(400, 'invalid path');
   const own = url.startsWith(ownPrefix) ? url.slice(ownPrefix.length) : undefined;
   if (own === undefined) {
     const { nova } = options;
@@ -174,7 +183,7 @@ async function answer(
     return forward(response, { upstream: nova, method, path: url, headers, body });
   }
   const [name = ''] = own.split('?');
-  if (!ownPaths.has(name)) throw new AgentRefusal(404, 'no such path of the bridge');
+  if (!ownPaths.has(name)) throw new AgentRefusal(404, 'the bridge has no such path');
   const { master, now } = options;
   const path = `/bridge/v1/guest/${own}`;
   const signed = signAgentRequest(master, instance, { method, path, body }, now());
@@ -182,15 +191,16 @@ async function answer(
   return forward(response, { upstream: master, method, path, headers, body });
 }
 
-/** A request through the proxy of a router, which knows no network. */
+/** Origin of a request through a router's proxy, which does not know the network. */
 interface RouterOrigin {
   readonly router: string;
   readonly address: string;
 }
 
 /**
- * The network or router, and the address, that a request comes from. A header that is there twice,
- * or has a list, was sent by a guest as well; so was one of both kinds.
+ * Returns the network or router, and the address, from which a request comes. Duplicate headers,
+ * lists in headers, and headers of both kinds are rejected, because a guest may have sent one of
+ * them.
  */
 function originOfRequest(rawHeaders: readonly string[]): ConnectionOrigin | RouterOrigin {
   const places: { readonly id: string; readonly isRouter: boolean }[] = [];
@@ -205,12 +215,12 @@ function originOfRequest(rawHeaders: readonly string[]): ConnectionOrigin | Rout
   const [place = { id: '', isRouter: false }, ...morePlaces] = places;
   const [given = '', ...moreAddresses] = addresses;
   if (morePlaces.length > 0 || moreAddresses.length > 0) {
-    throw new AgentRefusal(400, 'a header of the proxy is there twice');
+    throw new AgentRefusal(400, 'duplicate header of the proxy');
   }
   const address = plainAddress(given);
   const { id, isRouter } = place;
   if (!/^[A-Za-z0-9-]{1,64}$/.test(id) || isIP(address) === 0) {
-    throw new AgentRefusal(400, 'the proxy names no network and no router, or no address');
+    throw new AgentRefusal(400, 'the proxy sent no valid network or router, or no valid address');
   }
   return isRouter ? { router: id, address } : { networks: [id], address };
 }
@@ -221,7 +231,7 @@ async function readBody(request: IncomingMessage): Promise<Buffer> {
   for await (const part of request) {
     const bytes: Buffer = part;
     length += bytes.length;
-    if (length > maxBodyBytes) throw new AgentRefusal(413, 'the body is too large');
+    if (length > maxBodyBytes) throw new AgentRefusal(413, 'the request body is too large');
     parts.push(bytes);
   }
   return Buffer.concat(parts);
@@ -235,10 +245,10 @@ interface Forwarded {
   readonly body: Buffer;
 }
 
-/** Headers of an answer that guests get. */
+/** Response headers that are passed to guests. */
 const answerHeaders = ['content-type', 'retry-after', 'x-saltbridge-version'] as const;
 
-/** Sends a request with these headers and no other ones, and passes the answer on. */
+/** Forwards a request with these headers only, and passes the response back. */
 function forward(
   response: ServerResponse,
   { upstream, method, path, headers, body }: Forwarded,
@@ -256,7 +266,9 @@ function forward(
     const outgoing = request(`${upstream.url}${path}`, options, (incoming) => {
       passOn(incoming, response).then(resolve, reject);
     });
-    outgoing.once('timeout', () => outgoing.destroy(new AgentRefusal(504, 'no answer in time')));
+    outgoing.once('timeout', () =>
+      outgoing.destroy(new AgentRefusal(504, 'the service did not respond in time')),
+    );
     outgoing.once('error', (error) => {
       reject(error instanceof AgentRefusal ? error : new AgentRefusal(503, error.message));
     });
@@ -271,7 +283,7 @@ async function passOn(incoming: IncomingMessage, response: ServerResponse): Prom
   for await (const part of incoming) {
     const bytes: Buffer = part;
     length += bytes.length;
-    if (length > maxAnswerBytes) throw new AgentRefusal(502, 'the answer is too large');
+    if (length > maxAnswerBytes) throw new AgentRefusal(502, 'the response is too large');
     parts.push(bytes);
   }
   const headers = Object.fromEntries(
@@ -285,8 +297,8 @@ async function passOn(incoming: IncomingMessage, response: ServerResponse): Prom
 }
 
 /**
- * The MAC address that a link-local IPv6 address was made from (EUI-64); `undefined`: it was made
- * otherwise.
+ * Returns the MAC address from which a link-local IPv6 address was derived (EUI-64), or
+ * `undefined` if it was derived otherwise.
  */
 export function macOfLinkLocal(address: string): string | undefined {
   if (!/^fe80:/i.test(address)) return undefined;

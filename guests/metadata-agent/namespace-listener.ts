@@ -1,6 +1,6 @@
 /**
- * Listens at one address and hands the listening socket to the process that started this one. It is
- * started in a network namespace; a socket stays in the namespace that it was made in.
+ * Listens on one address and passes the listening socket to its parent process. It is started in a
+ * network namespace; the socket remains in the namespace in which it was created.
  */
 
 import net from 'node:net';

@@ -1,6 +1,6 @@
 /**
- * Listeners of a metadata agent in the networks themselves, without a proxy between: where a
- * connection comes from is what its socket says, and its network is that of the listener.
+ * Listeners of a metadata agent in the networks themselves, without a proxy. The address of a
+ * connection is that of its socket, and its network is that of the listener.
  */
 
 import { spawn } from 'node:child_process';
@@ -8,25 +8,25 @@ import net, { type Server, type Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { BridgeError } from '#heat-bridge';
 
-/** Where an agent listens for the instances of one network. */
+/** Network in which an agent listens for instances. */
 export interface AgentNetwork {
-  /** Id of the network. Several: those of a router, whose addresses differ. */
+  /** Id of the network. Several ids mean the networks of a router, whose addresses are distinct. */
   readonly networks: readonly string[];
-  /** The network namespace that it listens in, by its name in `/run/netns`. Default: its own. */
+  /** Network namespace to listen in, by its name in `/run/netns`. Default: that of the process. */
   readonly namespace: string | undefined;
-  /** A link-local one has its device: `fe80::a9fe:a9fe%tap0`. */
+  /** Addresses to listen on. A link-local address includes its device: `fe80::a9fe:a9fe%tap0`. */
   readonly addresses: readonly string[];
-  /** For metadata. */
+  /** Port for metadata. */
   readonly port: number;
 }
 
-/** Where a connection comes from. */
+/** Network and address of a connection. */
 export interface ConnectionOrigin {
   readonly networks: readonly string[];
   readonly address: string;
 }
 
-/** Connections of one address to one listener. */
+/** Maximum number of connections from one address to one listener. */
 const connectionsPerAddress = 64;
 const connectionsPerNetwork = 1024;
 const startMs = 10_000;
@@ -34,7 +34,7 @@ const listenerProgram: string = fileURLToPath(new URL('namespace-listener.ts', i
 
 /**
  * Listens on a port of each address of a network.
- * @throws BridgeError ERR_BRIDGE_OPTIONS where that cannot be
+ * @throws BridgeError ERR_BRIDGE_OPTIONS if an address is unavailable
  */
 export async function listenInNetwork(
   { namespace, networks, addresses }: Omit<AgentNetwork, 'port'>,
@@ -45,7 +45,7 @@ export async function listenInNetwork(
   const counts = new ConnectionCounts();
   const onConnection = (socket: Socket): void => {
     const address = plainAddress(socket.remoteAddress ?? '');
-    // The other end is gone already.
+    // The other end has already disconnected.
     if (net.isIP(address) === 0) {
       socket.destroy();
       return;
@@ -73,11 +73,14 @@ export async function listenInNetwork(
   }
 }
 
-/** Connections by whatever they are counted by. */
+/** Counts of open connections by key. */
 export class ConnectionCounts {
   readonly #counts = new Map<string, number>();
 
-  /** Counts a connection until its end. @returns false: there are too many */
+  /**
+   * Counts a connection until it closes.
+   * @returns false if the limit is reached
+   */
   tryAdd(socket: Socket, key: string, most: number): boolean {
     const count = this.#counts.get(key) ?? 0;
     if (count >= most) return false;
@@ -91,7 +94,10 @@ export class ConnectionCounts {
   }
 }
 
-/** As ports have it: without the device of a link-local one, and IPv4 as IPv4. */
+/**
+ * Returns an address in the form that Neutron's ports use: without the device of a link-local
+ * address, and without the IPv6 prefix of mapped IPv4.
+ */
 export function plainAddress(address: string): string {
   return address
     .replace(/%.*$/, '')
@@ -108,7 +114,10 @@ function listen(namespace: string | undefined, host: string, port: number): Prom
   });
 }
 
-/** By a process in the namespace that gives its listening socket to this one and ends. */
+/**
+ * Listens in a namespace. A child process in the namespace passes its listening socket to this
+ * process and exits.
+ */
 function listenInNamespace(namespace: string, host: string, port: number): Promise<Server> {
   const inside = [`--net=/run/netns/${namespace}`, process.execPath, listenerProgram];
   return new Promise((resolve, reject) => {
@@ -125,7 +134,9 @@ function listenInNamespace(namespace: string, host: string, port: number): Promi
       if (handle instanceof net.Server) resolve(handle);
       else reject(new Error(Object(message).problem));
     });
-    // Unlike its exit, the end of the channel comes behind all that was sent.
-    child.once('disconnect', () => reject(new Error(said.trim() || 'no listener was made')));
+    // Unlike 'exit', 'disconnect' is emitted after all sent messages.
+    child.once('disconnect', () =>
+      reject(new Error(said.trim() || 'the listener process ended without a socket')),
+    );
   });
 }

@@ -1,7 +1,7 @@
 /**
- * A relay of Salt's two ports, between networks and the master. A network's proxy says network and
- * address of each connection, or the relay listens in the network itself; it adds whose they are,
- * and bounds what each may have.
+ * Relay of Salt's two ports between networks and the master. The network's proxy sends the network
+ * and address of each connection, or the relay listens in the network itself. The relay adds the
+ * instance's identity and limits the connections of each network and instance.
  */
 
 import { rm } from 'node:fs/promises';
@@ -18,36 +18,36 @@ import {
   listenInNetwork,
 } from './network-listeners.ts';
 
-/** One of the two ports. */
+/** One of Salt's two ports. */
 interface RelayedPort {
-  /** Path of the Unix socket that proxies connect to, with a PROXY header. Default: none. */
+  /** Path of the Unix socket to which proxies connect with a PROXY header. Default: none. */
   readonly socket?: string | undefined;
-  /** Port in networks where the relay listens itself. */
+  /** Port in networks in which the relay itself listens. */
   readonly guestPort?: number;
-  /** Of the master's ports for relays. */
+  /** Port of the master for relays. */
   readonly port: number;
 }
 
 export interface RelayOptions {
-  /** Where the master listens for relays. */
+  /** Host of the master's ports for relays. */
   readonly host: string;
   readonly ports: readonly RelayedPort[];
-  /** Where it listens itself. Default: nowhere. */
+  /** Networks in which the relay itself listens. Default: none. */
   readonly networks?: readonly AgentNetwork[] | undefined;
-  /** The most connections of one network. Default 1,000. */
+  /** Maximum number of connections from one network. Default: 1,000. */
   readonly connectionsPerNetwork?: number | undefined;
-  /** The most connections of one instance. Default 32. */
+  /** Maximum number of connections from one instance. Default: 32. */
   readonly connectionsPerInstance?: number | undefined;
 }
 
 export interface RelayDeps {
   readonly find: FindInstance;
-  /** Default: no router is known. */
+  /** Lookup of a router's networks. Default: no router is known. */
   readonly networksOf?: FindNetworks | undefined;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
-/** A running relay. */
+/** Running relay. */
 export interface Relay {
   close(): Promise<void>;
 }
@@ -59,18 +59,25 @@ interface Refusal {
 }
 
 const headerMs = 5000;
-/** Silence before the first probe, so that a way whose other end is gone ends. */
+/**
+ * Idle time before the first keep-alive probe, in milliseconds, which closes connections whose
+ * other end is gone.
+ */
 const keepAliveMs = 60_000;
 /**
- * A minion makes a connection for each request; an address may have another owner so much later.
- * `nobody` holds as long.
+ * Time for which a lookup is cached, in milliseconds, including negative results. A minion opens a
+ * connection for each request. An address may change its owner, but the cached owner is used for
+ * this time only.
  */
 const foundForMs = 5000;
 const maxFound = 4096;
-/** The proxy's own address is of no use to the master. */
+/** Address of the proxy in the PROXY header, which the master ignores. */
 const nowhere = '0.0.0.0';
 
-/** Starts one. @throws the system's error */
+/**
+ * Starts a relay.
+ * @throws errors of the operating system
+ */
 export async function startRelay(options: RelayOptions, deps: RelayDeps): Promise<Relay> {
   const relay = new ByteRelay(options, deps);
   try {
@@ -90,7 +97,7 @@ class ByteRelay implements Relay {
   readonly #sockets = new Set<Socket>();
   /** Connections by network and by instance. */
   readonly #counts = new ConnectionCounts();
-  /** Whose addresses are, as of a moment ago. */
+  /** Recent lookups of instances by address. */
   readonly #found = new RecentAnswers<AgentInstance | undefined>({
     maxAgeMs: foundForMs,
     maxAnswers: maxFound,
@@ -103,7 +110,10 @@ class ByteRelay implements Relay {
     this.#warnings = new RepeatedWarnings(deps.log);
   }
 
-  /** Whoever can connect can say which network it is. */
+  /**
+   * Listens for proxies and in networks. Clients of the socket can claim any network, so only
+   * privileged ones may connect.
+   */
   async listen({ socket: path, guestPort, port }: RelayedPort): Promise<void> {
     if (path !== undefined) {
       const server = net.createServer((socket) => this.#take(socket, port));
@@ -143,7 +153,7 @@ class ByteRelay implements Relay {
 
   #passOn(socket: Socket, origin: ConnectionOrigin, port: number): void {
     this.#tryToPassOn(socket, origin, port).catch((error: unknown) => {
-      // Such as an id that a tenant has written into a port of its own.
+      // The lookup may fail, for example for an invalid id that a tenant set on its port.
       const reason = error instanceof Error ? error.message : 'unknown';
       this.#refuse(socket, { reason: `relay-nobody: ${reason}` });
     });
@@ -167,7 +177,7 @@ class ByteRelay implements Relay {
       this.#refuse(socket, { reason: 'relay-connections-of-instance', network, address });
       return;
     }
-    // What the proxy says of an instance is not asked for: it knows of none.
+    // Identity that the proxy sends is ignored, because the proxy cannot know the instance.
     const ids = { network, ...instance };
     const header = encodeProxyHeader(ids, { address, port: 0 }, { address: nowhere, port });
     this.#join(socket, port, header);
@@ -179,12 +189,12 @@ class ByteRelay implements Relay {
       return await this.#found.of(key, () => this.#ask({ networks, address }));
     } catch (error) {
       const reason = error instanceof Error ? error.message : 'unknown';
-      this.#warnings.warn('find', { networks, address, reason }, 'instance not looked up');
+      this.#warnings.warn('find', { networks, address, reason }, 'could not look up an instance');
       return undefined;
     }
   }
 
-  /** What a proxy names may be a router: no network has its id. */
+  /** Looks up an instance. The id from the proxy may be that of a router instead of a network. */
   async #ask({ networks, address }: ConnectionOrigin): Promise<AgentInstance | undefined> {
     const { find, networksOf } = this.#deps;
     const found = await find(networks, address);
@@ -194,7 +204,10 @@ class ByteRelay implements Relay {
     return behind.length === 0 ? undefined : find(behind, address);
   }
 
-  /** No timeout for silence: a subscription has nothing to say. */
+  /**
+   * Connects a minion to the master. There is no idle timeout, because subscriptions can be idle
+   * for long.
+   */
   #join(socket: Socket, port: number, header: Buffer): void {
     const { host } = this.#options;
     const keepAlive = { keepAlive: true, keepAliveInitialDelay: keepAliveMs, noDelay: true };
@@ -209,13 +222,13 @@ class ByteRelay implements Relay {
 
   #keep(socket: Socket): void {
     this.#sockets.add(socket);
-    // Either end may go at any time; 'close' follows.
+    // Either end may disconnect at any time; 'close' follows.
     socket.on('error', () => {});
     socket.once('close', () => this.#sockets.delete(socket));
   }
 
   #refuse(socket: Socket, about: Refusal): void {
-    this.#warnings.warn(about.reason, about, 'relayed connection refused');
+    this.#warnings.warn(about.reason, about, 'relayed connection rejected');
     socket.destroy();
   }
 }

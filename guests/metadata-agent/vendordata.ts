@@ -1,7 +1,7 @@
 /**
- * Nova's dynamic vendordata: Nova asks for it when an instance reads its metadata, and the answer
- * enrols the instance. Nova asks again at each reading, so the answer is the same until the ticket
- * in it is used, and empty from then on.
+ * Nova's dynamic vendordata. Nova requests it when an instance reads its metadata, and the
+ * response enrols the instance. Nova repeats the request at each read. The response stays the same
+ * until the ticket in it is used, and is empty from then on.
  */
 
 import type { FastifyInstance } from 'fastify';
@@ -25,8 +25,8 @@ type VendordataOptions = ReturnType<typeof parseVendordata>;
 const Id = Type.String({ pattern: '^[A-Za-z0-9-]{1,64}$' });
 const Text = Type.Union([Type.String({ maxLength: 255 }), Type.Null()]);
 /**
- * Request of Nova [nova/api/metadata/vendordata_dynamic.py]. More keys may come with other releases.
- * What a project's users can change is not looked at.
+ * Request of Nova [nova/api/metadata/vendordata_dynamic.py]. Other releases may send more keys.
+ * Fields that users of the project can change are ignored.
  */
 const RequestSchema = Type.Object({
   'project-id': Id,
@@ -38,14 +38,17 @@ const requestCheck = compileSchema(RequestSchema);
 
 type VendordataRequest = Static<typeof RequestSchema>;
 
-/** What a rule of the action `command` calls the right to be answered. */
+/** Right to get vendordata, as rules of the action `command` name it. */
 const vendordataRight = 'bridge.vendordata';
-/** Requests for one instance: a config drive makes six, and a guest may repeat its own at will. */
+/**
+ * Request rate for one instance. A config drive causes six requests, and a guest may repeat its
+ * own.
+ */
 export const instanceRate = { perSecond: 0.5, burst: 20 };
-/** User-data is in the body, 64 KiB of base64. */
+/** Maximum size of a request, in bytes. It contains the user-data: up to 64 KiB in base64. */
 const bodyLimit = 262_144;
 
-/** Answers for instances. */
+/** Returns vendordata for instances. */
 export class Vendordata {
   readonly #options: VendordataOptions;
   readonly #enrolments: InstanceEnrolments;
@@ -61,13 +64,17 @@ export class Vendordata {
     this.#log = log;
   }
 
-  /** User-data with a ticket; `undefined`: the instance has used one, or can have none. */
+  /**
+   * Returns user-data with a ticket, or `undefined` if the instance has used its ticket or cannot
+   * get one.
+   */
   async answer(asked: VendordataRequest): Promise<string | undefined> {
     const answer = await this.#enrolments.userDataFor(this.#requestFor(asked));
     if ('userData' in answer) return answer.userData;
     const { code, refusal: reason } = answer;
     const instance = asked['instance-id'];
-    if (code !== undefined) this.#log.warn({ code, reason, instance }, 'no vendordata');
+    if (code !== undefined)
+      this.#log.warn({ code, reason, instance }, 'instance gets no vendordata');
     return undefined;
   }
 
@@ -85,7 +92,7 @@ export class Vendordata {
   }
 }
 
-/** The id of an instance's minion, of a form with `{uuid}`, `{name}` and `{project}`. */
+/** Returns the minion id of an instance from a form with `{uuid}`, `{name}` and `{project}`. */
 export function minionIdOf(
   form: string,
   { uuid, name, project }: Readonly<Record<'name' | 'project' | 'uuid', string>>,
@@ -95,15 +102,15 @@ export function minionIdOf(
 }
 
 const operation = describeRoute({
-  summary: "Nova's dynamic vendordata: user-data that enrols the instance, or {}",
+  summary: "Returns Nova's dynamic vendordata: user-data that enrols the instance, or {}",
   body: RequestSchema,
   answer: Type.Union([Type.String(), Type.Object({})]),
 });
 
 /**
- * `POST vendordata`. The token is that of a service; a rule must permit it `command` of
+ * Adds `POST vendordata`. The token must belong to a service. A rule must permit it `command` for
  * `bridge.vendordata` with the keywords `project`, `instance`, `image` and `name` of the instance.
- * Instances that no rule means get `{}`.
+ * Instances that no rule matches get `{}`.
  */
 export function addVendordataRoute(
   app: FastifyInstance,
@@ -124,7 +131,10 @@ export function addVendordataRoute(
       }
       const instance = asked['instance-id'];
       if (rates.take(instance) > 0) {
-        throw new AuthenticationError('ERR_EAUTH_LIMIT', 'too many requests for this instance');
+        throw new AuthenticationError(
+          'ERR_EAUTH_LIMIT',
+          'too many requests for this instance; retry later',
+        );
       }
       const kwargs = new Map([
         ['project', asked['project-id']],
@@ -146,7 +156,7 @@ export function addVendordataRoute(
         rule,
         outcome: 'permitted',
       });
-      // A text of JSON: cloud-init reads it as user-data.
+      // cloud-init reads a JSON string as user-data.
       return reply.type('application/json; charset=utf-8').send(JSON.stringify(userData));
     },
   );

@@ -1,16 +1,17 @@
 /**
- * Execution plans of Murano, formats 2.0 to 2.2: read, bounded, and never executed. What its `Body`
- * may say is one call of one script; everything else is refused with the error code of the agent.
+ * Execution plans of Murano, formats 2.0 to 2.2, parsed within limits and never executed. The
+ * `Body` must be one call of one script. Anything else is rejected with the error code of
+ * murano-agent.
  */
 
 import { isPlainMap } from '#heat-bridge';
 import { tryParseJson } from '#runtime';
 import { isNestedDeeper } from '../config-json.ts';
 
-/** Codes of results [murano-agent common/messaging]. */
+/** Error codes of results [murano-agent common/messaging]. */
 export const errorCodes = { failure: 1, malformed: 2, version: 9, script: 100 } as const;
 
-/** Why an execution plan is refused; becomes a result with an error code. */
+/** Reason to reject an execution plan, which becomes a result with an error code. */
 export class ExecutionPlanError extends Error {
   readonly errorCode: number;
   readonly additionalInfo: unknown;
@@ -22,23 +23,23 @@ export class ExecutionPlanError extends Error {
   }
 }
 
-/** Which part of a result the body returns. */
+/** Part of a result that the body returns. */
 type ResultMember = 'exitCode' | 'stderr' | 'stdout';
 
-/** The argument of a call: a parameter, or text with parameters in it. `args` stands for none. */
+/** Argument of a call: a parameter, or text with parameters in it. `args` counts as no argument. */
 type CallArgument =
   | { readonly parameter: string }
-  /** Texts and parameters, in their order. */
+  /** Text and parameters, in order. */
   | { readonly parts: readonly (string | { readonly parameter: string })[] };
 
-/** The one call of a body. */
+/** The single call of a body. */
 export interface ScriptCall {
-  /** Of the script. */
+  /** Name of the script. */
   readonly name: string;
   readonly type: string;
   /** Name of the file, or `cookbook::recipe`. */
   readonly entryPoint: string;
-  /** Of the entry point; `undefined`: it is no file. */
+  /** Content of the entry point's file, or `undefined` if it is not a file. */
   readonly source: Buffer | undefined;
   readonly argument: CallArgument | undefined;
   readonly member: ResultMember | undefined;
@@ -51,19 +52,22 @@ export interface ScriptCall {
 
 export interface ExecutionPlan {
   readonly id: string;
-  /** `undefined`: it is not checked. */
+  /** Stamp, or `undefined` if it is not checked. */
   readonly stamp: number | undefined;
   readonly parameters: Readonly<Record<string, unknown>>;
-  /** `undefined`: it returns nothing, and runs nothing. */
+  /** Call of the body, or `undefined` if the body returns nothing and runs nothing. */
   readonly call: ScriptCall | undefined;
 }
 
-/** Levels of lists and maps. */
+/** Maximum nesting of lists and maps, in levels. */
 const maxDepth = 64;
 
 type JsonMap = Readonly<Record<string, unknown>>;
 
-/** The object and its id. @returns `undefined`: without an id nobody could be answered */
+/**
+ * Parses the object and its id.
+ * @returns `undefined` if there is no id, because no result could then be addressed
+ */
 export function readExecutionPlan(
   text: string,
   messageId: string | undefined,
@@ -74,16 +78,20 @@ export function readExecutionPlan(
   return id === undefined ? undefined : { id, given: isPlainMap(given) ? given : {} };
 }
 
-/** @throws ExecutionPlanError */
+/**
+ * Parses an execution plan.
+ * @throws ExecutionPlanError
+ */
 export function parseExecutionPlan(id: string, given: JsonMap): ExecutionPlan {
-  if (isNestedDeeper(given, maxDepth)) throw malformed(`it has more than ${maxDepth} levels`);
+  if (isNestedDeeper(given, maxDepth))
+    throw malformed(`the execution plan has more than ${maxDepth} levels`);
   const version = requireVersion(given.FormatVersion ?? '1.0.0');
   const scripts = requireSection(given, 'Scripts');
   const files = requireSection(given, 'Files');
   for (const script of Object.values(scripts)) checkScript(script, version);
   for (const file of Object.values(files)) checkFile(file);
   const { Stamp: stamp, Parameters: parameters = {} } = given;
-  if (!isPlainMap(parameters)) throw malformed('Parameters is no object');
+  if (!isPlainMap(parameters)) throw malformed('Parameters is not an object');
   const isStamped = typeof stamp === 'number' && Number.isSafeInteger(stamp) && stamp >= 0;
   return {
     id,
@@ -119,14 +127,14 @@ function requireSection(given: JsonMap, name: string): JsonMap {
     throw malformed(`${name} is not in the execution plan`);
   }
   if (isPlainMap(section)) return section;
-  throw malformed(`${name} is no object`);
+  throw malformed(`${name} is not an object`);
 }
 
 const typesSince21 = ['Chef', 'Puppet'];
 const berkshelfOptions = ['useBerkshelf', 'berksfilePath'];
 
 function checkScript(script: unknown, version: Version): void {
-  if (!isPlainMap(script)) throw malformed('a script is no object');
+  if (!isPlainMap(script)) throw malformed('a script is not an object');
   const { Type: type, EntryPoint: entryPoint, Options: options } = script;
   const isOld = compare(version, [2, 1, 0]) < 0;
   const text = version.join('.');
@@ -141,7 +149,7 @@ function checkScript(script: unknown, version: Version): void {
   }
   if (isOld) return;
   if (options === undefined) throw new ExecutionPlanError(errorCodes.failure, "'Options'");
-  if (!isPlainMap(options)) throw malformed('Options is no object');
+  if (!isPlainMap(options)) throw malformed('Options is not an object');
   const berkshelf = berkshelfOptions.find((it) => Object.hasOwn(options, it));
   if (berkshelf === undefined) return;
   if (compare(version, [2, 2, 0]) < 0) {
@@ -150,9 +158,12 @@ function checkScript(script: unknown, version: Version): void {
   if (options.useBerkshelf === true) throw malformed('Berkshelf is not supported');
 }
 
-/** What is fetched from an address of the author's is not what anybody looked at. */
+/**
+ * Checks a file. Downloadable files are rejected, because the operator cannot review their
+ * content.
+ */
 function checkFile(file: unknown): void {
-  if (!isPlainMap(file)) throw malformed('a file is no object');
+  if (!isPlainMap(file)) throw malformed('a file is not an object');
   if (file.Type === 'Downloadable' || file.URL !== undefined) {
     throw malformed('files of the type Downloadable are not supported');
   }
@@ -162,28 +173,28 @@ function shown(value: unknown): string {
   return String(value).slice(0, 64);
 }
 
-/** The one form. */
+/** Only permitted form of a body. */
 const bodyForm =
   /^return ([A-Za-z_][A-Za-z0-9_]{0,127})\(([^\n]{0,8192})\)(?:\.(stdout|stderr|exitCode))?\n?$/;
 const parameterForm = /^args\.([A-Za-z_][A-Za-z0-9_]{0,127})$/;
 const textForm =
   /^(?:'([^'\\\n]{0,4096})'|"([^"\\\n]{0,4096})")(?:\.format\(([^()'"]{0,4096})\))?$/;
-/** Of `format`: braces that stand for themselves, and places by number or in order. */
+/** Fields in a `format` string: escaped braces, and places with or without a number. */
 const placeForm = /\{\{|\}\}|\{(\d{0,3})\}|[{}]/g;
 const emptyBody = /^return\n?$/;
 
 function parseBody(body: unknown, scripts: JsonMap, files: JsonMap): ScriptCall | undefined {
-  if (typeof body !== 'string') throw malformed('Body is no text');
+  if (typeof body !== 'string') throw malformed('Body is not text');
   if (emptyBody.test(body)) return undefined;
   const [, name, given = '', member] = bodyForm.exec(body) ?? [];
   const argument = name === undefined ? undefined : parseArgument(given.trim());
   if (name === undefined || argument === undefined) {
     throw malformed(
-      'Body is not "return NAME(ARGUMENT)", with or without a part of the result; ARGUMENT is none, args, args.PARAMETER, text in quotes, or text with format(args.PARAMETER, ...)',
+      'Body must be "return NAME(ARGUMENT)", optionally followed by .stdout, .stderr or .exitCode; ARGUMENT must be empty, args, args.PARAMETER, quoted text, or quoted text with .format(args.PARAMETER, ...)',
     );
   }
   const script = Object.hasOwn(scripts, name) ? scripts[name] : undefined;
-  if (!isPlainMap(script)) throw malformed(`Body calls ${name}, which is no script`);
+  if (!isPlainMap(script)) throw malformed(`Body calls ${name}, which is not in Scripts`);
   const { Type: type, EntryPoint: entryPoint, Options: options = {} } = script;
   const isTrue = (key: string): boolean => !isPlainMap(options) || options[key] !== false;
   return {
@@ -202,9 +213,12 @@ function parseBody(body: unknown, scripts: JsonMap, files: JsonMap): ScriptCall 
   };
 }
 
-/** @returns `undefined`: it has another form */
+/**
+ * Parses an argument.
+ * @returns `undefined` if it has another form
+ */
 function parseArgument(given: string): CallArgument | 'none' | undefined {
-  // All parameters are given anyway.
+  // The command gets all parameters anyway.
   if (given === '' || given === 'args') return 'none';
   const [, parameter] = parameterForm.exec(given) ?? [];
   if (parameter !== undefined) return { parameter };
@@ -214,7 +228,7 @@ function parseArgument(given: string): CallArgument | 'none' | undefined {
   return list === undefined ? { parts: [text] } : parseFormat(text, list);
 }
 
-/** Reads `'{0} {1}'.format(args.a, args.b)`. */
+/** Parses `'{0} {1}'.format(args.a, args.b)`. */
 function parseFormat(text: string, list: string): CallArgument | undefined {
   const names = list.split(',').map((it) => parameterForm.exec(it.trim())?.[1]);
   const parts: (string | { readonly parameter: string })[] = [];
@@ -243,7 +257,7 @@ const resultMembers: readonly ResultMember[] = ['exitCode', 'stderr', 'stdout'];
 function fileOf(id: string, files: JsonMap): Pick<ScriptCall, 'entryPoint' | 'source'> {
   const file = Object.hasOwn(files, id) ? files[id] : undefined;
   if (!isPlainMap(file) || typeof file.Name !== 'string' || typeof file.Body !== 'string') {
-    throw malformed(`EntryPoint ${shown(id)} is no file of the execution plan`);
+    throw malformed(`EntryPoint ${shown(id)} is not in Files`);
   }
   const encoding = file.BodyType === 'Base64' ? 'base64' : 'utf8';
   return { entryPoint: file.Name, source: Buffer.from(file.Body, encoding) };

@@ -5,7 +5,7 @@ import { type CommandOutcome, isPlainMap } from '#heat-bridge';
 import { resultOfRun } from '../run-result.ts';
 import { ExecutionPlanError, errorCodes, type ScriptCall } from './execution-plan.ts';
 
-/** One result. */
+/** Result of an execution plan. */
 export interface ExecutionResult {
   readonly FormatVersion: '2.0.0';
   readonly ID: string;
@@ -16,12 +16,18 @@ export interface ExecutionResult {
   readonly Time: string;
 }
 
-/** @param now - milliseconds since 1970 */
+/**
+ * Creates the result of a successful execution plan.
+ * @param now - milliseconds since 1970
+ */
 export function executionResult(id: string, body: unknown, now: number): ExecutionResult {
   return envelope(id, 0, body, now);
 }
 
-/** @param error - why it was refused, or failed */
+/**
+ * Creates the result of an execution plan that was rejected or failed.
+ * @param error - the reason
+ */
 export function executionError(
   id: string,
   error: ExecutionPlanError,
@@ -43,14 +49,17 @@ function envelope(id: string, code: number, body: unknown, now: number): Executi
   };
 }
 
-/** As Python writes a time in UTC: with microseconds, unless there are none. */
+/** Formats a time in UTC like Python: with microseconds, unless they are zero. */
 function timeText(now: number): string {
   const [date = '', time = ''] = new Date(now).toISOString().slice(0, -1).split('T');
   const [seconds = '', fraction = '000'] = time.split('.');
   return fraction === '000' ? `${date} ${seconds}` : `${date} ${seconds}.${fraction}000`;
 }
 
-/** What the body returns. @throws ExecutionPlanError where the script failed */
+/**
+ * Returns the value that the body returns.
+ * @throws ExecutionPlanError if the script failed
+ */
 export function bodyOfOutcome(call: ScriptCall, outcome: CommandOutcome): unknown {
   const { exitCode, stdout, stderr } = processOf(outcome);
   const { captureStdout, captureStderr, verifyExitcode } = call.options;
@@ -66,7 +75,10 @@ export function bodyOfOutcome(call: ScriptCall, outcome: CommandOutcome): unknow
   return call.member === undefined ? parts : parts[call.member];
 }
 
-/** Functions such as `cmd.run_all` return the parts of a process; others return a value. */
+/**
+ * Returns the parts of a process, as functions such as `cmd.run_all` return them. Any other value
+ * becomes the standard output.
+ */
 function processOf(outcome: CommandOutcome): {
   readonly exitCode: number;
   readonly stdout: string;

@@ -12,18 +12,21 @@ import {
 import { compileSchema } from '#runtime';
 import { ExecutionPlanError, errorCodes, type ScriptCall } from './execution-plan.ts';
 
-/** An entry point, and the command that stands for it. */
+/** Entry point, and the command that it runs. */
 export interface MuranoDefinition {
   readonly name: string;
   readonly description: string;
   readonly type: 'Application' | 'Chef' | 'Puppet';
   /** Name of the file, or `cookbook::recipe`. */
   readonly entry_point: string;
-  /** Of the catalog. */
+  /** Name of a command of the catalog. */
   readonly command: string;
-  /** The parameter of the command that is given the argument of the call. */
+  /** Parameter of the command that gets the argument of the call. */
   readonly argument?: string;
-  /** SHA-256 of the file, as hex: another one is refused. The file never runs. */
+  /**
+   * SHA-256 of the permitted files, in hex. A file with another digest is rejected. The file
+   * itself never runs.
+   */
   readonly sha256?: readonly string[];
 }
 
@@ -43,22 +46,28 @@ const Body = Type.Object(
 );
 const isBody = compileSchema(Body);
 
-/** Reads an entry of a file. @throws BridgeError ERR_CATALOG */
+/**
+ * Parses an entry of a catalog file.
+ * @throws BridgeError ERR_CATALOG
+ */
 function parseMuranoEntry(name: string, value: unknown): MuranoDefinition {
   checkCatalogEntry(name, value, { body: isBody, schema: Body, example: 'web.murano-deploy' });
   return { ...isBody.Parse(value), name } as MuranoDefinition; // optional, never undefined
 }
 
-/** Entry points that may be called. */
+/** Catalog of the entry points that may be called. */
 export class MuranoCatalog {
   readonly #entries = new Map<string, MuranoDefinition>();
 
-  /** @throws BridgeError ERR_CATALOG */
+  /**
+   * Indexes the entries.
+   * @throws BridgeError ERR_CATALOG
+   */
   constructor(definitions: readonly MuranoDefinition[], commands: Catalog) {
     for (const definition of definitions) {
       const { name, type, entry_point: entryPoint, argument } = definition;
       const found = commands.list().find((it) => it.definition.name === definition.command);
-      if (found === undefined) throw catalogError(name, 'command', 'no command has this name');
+      if (found === undefined) throw catalogError(name, 'command', 'no command in the catalog has this name');
       const properties = found.definition.parameters?.properties;
       if (
         argument !== undefined &&
@@ -68,13 +77,17 @@ export class MuranoCatalog {
       }
       const key = keyOf(type, entryPoint);
       if (this.#entries.has(key)) {
-        throw catalogError(name, 'entry_point', 'another entry has this entry point');
+        throw catalogError(name, 'entry_point', 'another entry has the same entry point');
       }
       this.#entries.set(key, definition);
     }
   }
 
-  /** @throws ExecutionPlanError for an entry point that is not there, or is not the pinned one */
+  /**
+   * Returns the entry of a call.
+   * @throws ExecutionPlanError if the entry point is unknown, or its file does not match the
+   * SHA-256
+   */
   find({ type, entryPoint, source }: ScriptCall): MuranoDefinition {
     const entry = this.#entries.get(keyOf(type, entryPoint));
     if (entry === undefined) {
@@ -85,14 +98,14 @@ export class MuranoCatalog {
       .update(source ?? '')
       .digest('hex');
     if (!entry.sha256.includes(digest)) {
-      const problem = `the file of the entry point is not the one that was looked at (SHA-256 ${digest})`;
+      const problem = `the file of the entry point does not match the SHA-256 of the catalog entry (its SHA-256 is ${digest})`;
       throw new ExecutionPlanError(errorCodes.malformed, problem);
     }
     return entry;
   }
 }
 
-/** The entries of catalog files below `murano`. */
+/** Entries of catalog files below `murano`. */
 export const muranoEntries: CatalogEntryKind<MuranoDefinition> = {
   key: 'murano',
   parse: parseMuranoEntry,

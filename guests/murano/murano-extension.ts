@@ -1,4 +1,4 @@
-/** Execution plans of Murano as an extension of the bridge. */
+/** Extension of the bridge that runs execution plans of Murano. */
 
 import path from 'node:path';
 import { type BridgeExtensionModule, bridgeServices, sectionProblems } from '#heat-bridge';

@@ -1,4 +1,4 @@
-/** Options `saltbridge: bridge: murano:`. */
+/** Options in the section `saltbridge: bridge: murano:`. */
 
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -17,12 +17,13 @@ const Section = Type.Object(
 export interface MuranoOptions {
   /** Public keys by project. */
   readonly keys: ReadonlyMap<string, KeyObject>;
-  /** Whether projects without a key need none. */
+  /** Whether projects without a key may send unsigned execution plans. */
   readonly acceptsUnsigned: boolean;
 }
 
 /**
- * @param base - the directory of the configuration, from which files are told
+ * Parses the section into options.
+ * @param base - directory to which relative file names refer
  * @throws BridgeOptionsError
  */
 export function readMuranoOptions(given: unknown, base: string): MuranoOptions {
@@ -34,7 +35,7 @@ export function readMuranoOptions(given: unknown, base: string): MuranoOptions {
       read.set(project, createPublicKey(readFileSync(path.resolve(base, file))));
     } catch {
       const key = `saltbridge:bridge:murano:keys:${project}`;
-      problems.push({ key, problem: `${file} holds no public key in PEM` });
+      problems.push({ key, problem: `${file} is not a public key in PEM` });
     }
   }
   if (problems.length > 0) throw new BridgeOptionsError(problems);

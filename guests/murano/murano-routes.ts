@@ -1,4 +1,4 @@
-/** Execution plans over HTTP, by the token of whoever calls. */
+/** HTTP route of execution plans, authorised by the caller's token. */
 
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { Static } from 'typebox';
@@ -17,9 +17,9 @@ import type { MuranoService } from './open-murano.ts';
 
 const Body = Type.Object(
   {
-    /** JSON, exactly as it was signed. */
+    /** JSON text, exactly as it was signed. */
     execution_plan: Type.String({ minLength: 2, maxLength: 1_048_576 }),
-    /** Base64. */
+    /** Signature in base64. */
     signature: Type.Optional(Type.String({ maxLength: 4096 })),
     message_id: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
   },
@@ -28,7 +28,7 @@ const Body = Type.Object(
 const compiledBody = compileSchema(Body);
 
 const route: FastifySchema = describeRoute({
-  summary: "Runs the command that an execution plan's entry point stands for; the result tells all",
+  summary: "Runs the command for an execution plan's entry point; errors are in the result",
   body: Body,
   answer: Type.Object({
     FormatVersion: Type.String(),
@@ -43,7 +43,7 @@ const route: FastifySchema = describeRoute({
 
 const bodyLimit = 2_097_152;
 
-/** `POST murano/<guest>`. */
+/** Adds `POST murano/<guest>`. */
 export function addMuranoRoutes(
   app: FastifyInstance,
   doors: HttpServerContext,
@@ -72,5 +72,5 @@ export function addMuranoRoutes(
   );
 }
 
-/** Of callers who are of no project of Keystone's. */
+/** Project of callers without a Keystone project. */
 const defaultProject = 'default';

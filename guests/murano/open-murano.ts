@@ -1,4 +1,4 @@
-/** Takes execution plans for minions, and runs the commands that their entry points stand for. */
+/** Accepts execution plans for minions, and runs the commands for their entry points. */
 
 import { hash, verify } from 'node:crypto';
 import path from 'node:path';
@@ -28,18 +28,18 @@ import type { MuranoCatalog, MuranoDefinition } from './murano-catalog.ts';
 import { type MuranoOptions, readMuranoOptions } from './murano-options.ts';
 import { lastStamp, storeStamp } from './plan-stamps.ts';
 
-/** An execution plan on its way to a minion. */
+/** Execution plan for a minion. */
 interface ExecutionPlanRequest {
-  /** JSON, exactly as it was signed. */
+  /** JSON text, exactly as it was signed. */
   readonly text: string;
-  /** Of the id of the guest and the text. */
+  /** Signature of the guest's id and the text. */
   readonly signature: Buffer | undefined;
-  /** Its id where it names none. */
+  /** Id to use if the execution plan has none. */
   readonly messageId: string | undefined;
   readonly caller: NonNullable<CommandRequest['caller']>;
-  /** Names the caller. */
+  /** Name of the caller. */
   readonly owner: string;
-  /** Of the caller. */
+  /** Project of the caller. */
   readonly project: string;
 }
 
@@ -51,13 +51,13 @@ export interface MuranoDeps {
 
 export interface MuranoService {
   /**
-   * The result, whatever became of it.
-   * @throws BridgeError ERR_COMMAND_PARAMETERS where it has no id; ERR_COMMAND_BUSY
+   * Runs an execution plan. Returns its result, including failures.
+   * @throws BridgeError ERR_COMMAND_PARAMETERS if it has no id; ERR_COMMAND_BUSY
    */
   execute(guest: string, request: ExecutionPlanRequest): Promise<ExecutionResult>;
 }
 
-/** What the engine is told; the rest is for whoever called over HTTP. */
+/** Errors that become a result for Murano's engine. Others become an HTTP error for the caller. */
 const refusals: ReadonlySet<BridgeErrorCode> = new Set([
   'ERR_COMMAND_DENIED',
   'ERR_COMMAND_KEY',
@@ -65,13 +65,16 @@ const refusals: ReadonlySet<BridgeErrorCode> = new Set([
   'ERR_COMMAND_TARGET',
 ]);
 
-/** @throws BridgeOptionsError */
+/**
+ * Opens the service.
+ * @throws BridgeOptionsError
+ */
 export function openMurano(
   host: Pick<ExtensionHost, 'closing' | 'config' | 'now' | 'shared'>,
   { section, catalog, commands }: MuranoDeps,
 ): MuranoService {
   const options = readMuranoOptions(section, path.dirname(host.config.confFile));
-  /** One at a time for each guest, in the order of arrival. */
+  /** Serializes the execution plans of each guest, in the order of arrival. */
   const guests = new KeyedMutex();
   const waiting = new Budget(waitingPlans);
   return {
@@ -85,10 +88,11 @@ export function openMurano(
         requireSignature(guest, request, options);
         const plan = parseExecutionPlan(id, given);
         const { caller, owner } = request;
-        // Not for the guest alone: whoever may run nothing there would keep others from it.
+        // The key includes the caller, so that a caller without permissions cannot block others.
         const place = JSON.stringify([owner, guest]);
         if (!waiting.tryTake(place)) {
-          const problem = 'as many execution plans as may wait for this guest do so';
+          const problem =
+            'too many execution plans of this caller are pending for this guest; retry later';
           throw new BridgeError('ERR_COMMAND_BUSY', problem);
         }
         try {
@@ -106,10 +110,16 @@ export function openMurano(
   };
 }
 
-/** Execution plans of one caller for one guest that wait or run, and those of all. */
+/**
+ * Maximum number of waiting and running execution plans: of one caller for one guest, and in
+ * total.
+ */
 const waitingPlans = { perOwner: 64, total: 10_000 };
 
-/** @throws the error itself where it is not about the execution plan */
+/**
+ * Converts an error about the execution plan.
+ * @throws any other error unchanged
+ */
 function planErrorOf(error: unknown): ExecutionPlanError {
   if (error instanceof ExecutionPlanError) return error;
   if (error instanceof BridgeError && refusals.has(error.code)) {
@@ -126,12 +136,15 @@ function requireSignature(
   const key = keys.get(project);
   if (key === undefined) {
     if (acceptsUnsigned) return;
-    throw new ExecutionPlanError(errorCodes.malformed, 'this project has no key to sign with');
+    throw new ExecutionPlanError(
+      errorCodes.malformed,
+      'the project has no public key under murano: keys, and unsigned execution plans are not permitted',
+    );
   }
-  // The id of the guest makes a signature good for no other guest.
+  // The guest's id is part of the signed text, so the signature is valid for this guest only.
   const signed = Buffer.from(`${guest}${text}`);
   const isValid = signature !== undefined && verify('sha256', signed, key, signature);
-  if (!isValid) throw new ExecutionPlanError(errorCodes.malformed, 'the signature is not valid');
+  if (!isValid) throw new ExecutionPlanError(errorCodes.malformed, 'missing or invalid signature');
 }
 
 interface ExecutionDeps extends Pick<ExecutionPlanRequest, 'caller'> {
@@ -140,7 +153,10 @@ interface ExecutionDeps extends Pick<ExecutionPlanRequest, 'caller'> {
   readonly commands: Pick<CommandsService['runner'], 'run'>;
 }
 
-/** What the body of the execution plan returns. @throws ExecutionPlanError, BridgeError */
+/**
+ * Returns the value that the body of the execution plan returns.
+ * @throws ExecutionPlanError, BridgeError
+ */
 async function executePlan(
   guest: string,
   plan: ExecutionPlan,
@@ -159,7 +175,7 @@ async function executePlan(
       plan.stamp <= last.stamp &&
       id !== last.id
     ) {
-      const problem = 'the stamp is not above that of an execution plan before it';
+      const problem = 'the stamp must be greater than that of the previous execution plan';
       throw new ExecutionPlanError(errorCodes.malformed, problem);
     }
   };
@@ -167,28 +183,34 @@ async function executePlan(
     target: [guest],
     params,
     caller,
-    // The same id is the same run, also after a crash.
+    // The same id is the same run, even after a crash.
     idempotencyKey: hash('sha256', JSON.stringify(['murano', guest, id])),
   };
-  // Whoever may run nothing there learns nothing of its stamps.
+  // The stamp is checked after permissions, so that it is not revealed to callers without any.
   const options = { permitted: requireLaterStamp, isCarried: true };
   const run = await commands.run(command, request, options);
-  // Only now: whoever may run nothing there sets no stamp.
+  // The stamp is stored only now, so that callers without permissions cannot set it.
   if (plan.stamp !== undefined) await storeStamp(host, guest, { stamp: plan.stamp, id });
   const outcome = await run.outcome;
   if (outcome.status === 'interrupted' && host.closing.aborted) {
-    // The next process goes on with it, or another member of the cluster.
-    throw new BridgeError('ERR_BRIDGE_NOT_OPEN', 'the master is being closed; send the plan again');
+    // The next process, or another member of the cluster, continues the run.
+    throw new BridgeError(
+      'ERR_BRIDGE_NOT_OPEN',
+      'the master is closing; send the execution plan again',
+    );
   }
   return bodyOfOutcome(call, outcome);
 }
 
-/** The parameters of the execution plan, and the argument of its call where the entry takes one. */
+/**
+ * Returns the parameters of the execution plan, and the argument of its call if the entry accepts
+ * one.
+ */
 function parametersOf(
   { call, parameters }: ExecutionPlan,
   { argument: name }: MuranoDefinition,
 ): Parameters {
-  const given = parameters as Parameters; // from JSON; the schema of the command looks at it
+  const given = parameters as Parameters; // from JSON; validated by the schema of the command
   const argument = call?.argument;
   if (argument === undefined) return given;
   const parameterValue = (parameter: string): Parameters[string] => {
@@ -204,17 +226,23 @@ function parametersOf(
     typeof it === 'string' ? it : textOfValue(it.parameter, parameterValue(it.parameter)),
   );
   if (name !== undefined) return { ...given, [name]: texts.join('') };
-  // Parameters with blanks between them are the parameters of the command.
+  // Parameters separated by blanks only are the parameters of the command.
   const hasOwnText = argument.parts.some((it) => typeof it === 'string' && it.trim() !== '');
   const hasParameter = argument.parts.some((it) => typeof it !== 'string');
   if (hasParameter && !hasOwnText) return given;
-  throw new ExecutionPlanError(errorCodes.malformed, 'the catalog takes no argument for this call');
+  throw new ExecutionPlanError(
+    errorCodes.malformed,
+    'the catalog entry accepts no argument for this call',
+  );
 }
 
-/** A value as Python's `format` writes it. @throws ExecutionPlanError for a list, a map or null */
+/**
+ * Formats a value like Python's `format`.
+ * @throws ExecutionPlanError for a list, a map or null
+ */
 function textOfValue(parameter: string, value: Parameters[string]): string {
   if (typeof value === 'boolean') return value ? 'True' : 'False';
   if (typeof value === 'string' || typeof value === 'number') return String(value);
-  const problem = `Parameters: ${parameter} is neither text nor a number, and cannot be part of a text`;
+  const problem = `Parameters: ${parameter} must be text, a number or a boolean to be part of text`;
   throw new ExecutionPlanError(errorCodes.malformed, problem);
 }

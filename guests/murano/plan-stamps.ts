@@ -1,4 +1,4 @@
-/** The newest stamp of each guest, which only grows. */
+/** Latest stamp of each guest. It never decreases. */
 
 import Type from 'typebox';
 import type { ExtensionHost } from '#master';
@@ -9,7 +9,7 @@ const stampRow = defineRow({
   name: 'stamp',
   schema: Type.Object({
     stamp: Type.Number(),
-    /** Of the execution plan, which may come again. */
+    /** Id of the execution plan, which may be sent again. */
     id: Type.String(),
   }),
   unversioned: fromJson,
@@ -30,7 +30,7 @@ export async function lastStamp(
   return { ...stampRow.decode(row), revision: row.revision };
 }
 
-/** Durable when it resolves; a later stamp stays. */
+/** Stores a stamp, unless a later one is stored. Resolves when it is durable. */
 export async function storeStamp(
   host: Pick<ExtensionHost, 'shared'>,
   guest: string,
@@ -45,7 +45,7 @@ export async function storeStamp(
       await host.shared.write([{ op: 'put', key: stampKey(guest), value, ifRevision }]);
       return;
     } catch (error) {
-      // Another member of the cluster has taken a plan for the guest.
+      // Another member of the cluster has stored a stamp for the guest.
       if (!(error instanceof StoreError && error.code === 'ERR_REVISION')) throw error;
     }
   }

@@ -1,6 +1,6 @@
 /**
- * Notifications of Nova and Neutron, as a pipeline of OpenStack posts them over HTTP. Nothing of one
- * is believed but that something may have changed: the instances that it names are read anew.
+ * Notifications of Nova and Neutron, which a pipeline of OpenStack posts over HTTP. Their content
+ * is not trusted. They only cause the named instances to be read again.
  */
 
 import { createHash, timingSafeEqual } from 'node:crypto';
@@ -10,31 +10,37 @@ import { BridgeError, describeRoute } from '#heat-bridge';
 import { AuthenticationError } from '#master';
 import { compileSchema, TokenBuckets, tryParseJson } from '#runtime';
 
-/** Of all senders: they share one secret. */
+/** Maximum rate of requests from all senders together, because they share one secret. */
 const rate = { perSecond: 20, burst: 200 };
 const bodyLimit = 1_048_576;
-/** Notifications of one request. */
+/** Maximum number of notifications in one request. */
 const maxNotifications = 1000;
-/** By which both services name instances. */
+/** Form of instance ids in both services. */
 const idForm = /^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$/i;
-/** Those by which the list of instances or their ports change. */
+/** Form of event types that change the list of instances or their ports. */
 const eventForm = /^(?:(?:compute\.)?instance|port)\./;
 
 const Notification = compileSchema(
   Type.Object({
     event_type: Type.String({ maxLength: 255 }),
-    /** Nova: versioned `nova_object.data`, or the older form; Neutron: `port`. */
+    /** Payload. Nova: versioned `nova_object.data` or the older form; Neutron: `port`. */
     payload: Type.Optional(Type.Object({}, { additionalProperties: true })),
-    /** Ceilometer's events: name, kind and value. */
+    /** Traits of Ceilometer events: name, type and value. */
     traits: Type.Optional(Type.Array(Type.Array(Type.Unknown()), { maxItems: 200 })),
   }),
 );
 
-/** The instances that notifications name; at most `maxNotifications`. @param body - as it came */
+/**
+ * Returns the instances that notifications name, at most `maxNotifications`.
+ * @param body - unvalidated body of the request
+ */
 export function instancesInNotifications(body: unknown): readonly string[] {
   const list: readonly unknown[] = Array.isArray(body) ? body : [body];
   if (list.length > maxNotifications) {
-    throw new BridgeError('ERR_ENROLL_ARGS', `expected at most ${maxNotifications} notifications`);
+    throw new BridgeError(
+      'ERR_ENROLL_ARGS',
+      `a request may have at most ${maxNotifications} notifications`,
+    );
   }
   const ids = list.flatMap((each) => {
     const opened = withoutEnvelope(each);
@@ -45,7 +51,7 @@ export function instancesInNotifications(body: unknown): readonly string[] {
   return [...new Set(ids)];
 }
 
-/** oslo.messaging: version 2.0 has the notification as a text within. */
+/** Unwraps an oslo.messaging 2.0 envelope, which contains the notification as JSON text. */
 function withoutEnvelope(given: unknown): unknown {
   const message = Object(given)['oslo.message'];
   return typeof message === 'string' ? tryParseJson(message) : given;
@@ -67,16 +73,16 @@ function instanceOf(payload: unknown, traits: readonly (readonly unknown[])[]): 
 }
 
 const operation = describeRoute({
-  summary: 'Notifications of Nova and Neutron: the instances that they name are read anew',
+  summary: 'Accepts notifications of Nova and Neutron, and reads the named instances again',
   access: 'credentials',
   body: Type.Unknown(),
   answer: Type.Object({ instances: Type.Integer() }),
 });
 
 /**
- * `POST notifications`, with the secret as password of HTTP's Basic authentication, which the
- * publishers of OpenStack have.
- * @param onChanged - told of instances that may have changed
+ * Adds `POST notifications`. The password of HTTP Basic authentication, which OpenStack's
+ * publishers support, must be the secret.
+ * @param onChanged - called with the instances that may have changed
  */
 export function addNotificationRoute(
   app: FastifyInstance,
@@ -89,10 +95,13 @@ export function addNotificationRoute(
     const [, credentials = ''] = /^Basic (\S+)$/i.exec(request.headers.authorization ?? '') ?? [];
     const [, password = ''] = /^[^:]*:(.*)$/s.exec(decodeBase64(credentials)) ?? [];
     if (!timingSafeEqual(digestOf(password), expected)) {
-      throw new AuthenticationError('ERR_EAUTH_TOKEN', 'this is not the secret of notifications');
+      throw new AuthenticationError(
+        'ERR_EAUTH_TOKEN',
+        'missing or invalid secret for notifications',
+      );
     }
     if (!rates.tryTake('all')) {
-      throw new AuthenticationError('ERR_EAUTH_LIMIT', 'too many notifications');
+      throw new AuthenticationError('ERR_EAUTH_LIMIT', 'too many notifications; retry later');
     }
     const instances = instancesInNotifications(request.body);
     if (instances.length > 0) onChanged(instances);
@@ -104,7 +113,7 @@ function decodeBase64(text: string): string {
   return Buffer.from(text, 'base64').toString('utf8');
 }
 
-/** Of one length, whatever was sent. */
+/** Returns a digest, so that compared values have equal lengths. */
 function digestOf(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }

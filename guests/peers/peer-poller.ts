@@ -8,7 +8,7 @@ import type { PeerDirectory } from './peers.ts';
 export interface PeerPollerOptions {
   readonly reader: Pick<CloudReader, 'networks' | 'ports' | 'server' | 'servers'>;
   readonly directory: PeerDirectory;
-  /** Milliseconds between two polls for what has changed, and between two of everything. */
+  /** Interval between two polls for changes, in milliseconds. */
   readonly intervalMs: number;
   readonly fullIntervalMs: number;
   /** Milliseconds since 1970. */
@@ -16,23 +16,29 @@ export interface PeerPollerOptions {
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
-/** Clocks differ, and a change may be seen late. */
+/**
+ * Overlap of consecutive polls, in milliseconds, for clock differences and changes that become
+ * visible late.
+ */
 const overlapMs = 60_000;
 const maxBackOff = 16;
-/** Between a notification and what it leads to: others come with it. */
+/**
+ * Delay after a notification before reading, in milliseconds. Related notifications usually
+ * follow.
+ */
 const notifiedDelayMs = 1000;
-/** Instances that notifications have named; of more the next polls tell. */
+/** Maximum number of noted instances. Further changes are found by the next polls. */
 const maxNotified = 1000;
-/** Of these, how many one poll asks for by name. */
+/** Maximum number of noted instances that one poll reads. */
 const notifiedOfPoll = 100;
 
-/** Keeps a directory as the cloud is. What cannot be read stays as it was. */
+/** Keeps a directory in sync with the cloud. Data that cannot be read stays unchanged. */
 export class PeerPoller {
   readonly #options: PeerPollerOptions;
   #fullAt = -Infinity;
   #polledAt = 0;
   #failures = 0;
-  /** Instances that may have changed. */
+  /** Ids of instances that may have changed. */
   readonly #notified = new Set<string>();
   #wake = new AbortController();
 
@@ -49,13 +55,13 @@ export class PeerPoller {
     }
   }
 
-  /** Reads these instances soon, and what else has changed. */
+  /** Schedules an early read of these instances and of all other changes. */
   noteChanged(instances: readonly string[]): void {
     for (const id of instances) {
       if (this.#notified.size >= maxNotified) break;
       this.#notified.add(id);
     }
-    // A service that fails is not asked more often.
+    // A failing service is not asked earlier than its back-off.
     if (this.#failures === 0) this.#wake.abort();
   }
 
@@ -67,11 +73,14 @@ export class PeerPoller {
     if (this.#notified.size > 0) await sleepUntilAborted(notifiedDelayMs, closing);
   }
 
-  /** Once. @throws CloudError */
+  /**
+   * Polls once.
+   * @throws CloudError
+   */
   async poll(): Promise<void> {
     const { now, fullIntervalMs } = this.#options;
     const startedAt = now();
-    // Of a clock that only goes forward.
+    // Monotonic clock.
     const time = performance.now();
     if (time - this.#fullAt >= fullIntervalMs) {
       this.#notified.clear();
@@ -93,7 +102,7 @@ export class PeerPoller {
       if (closing.aborted) return;
       this.#failures = Math.min(this.#failures + 1, maxBackOff);
       const reason = error instanceof Error ? error.message : 'unknown';
-      this.#options.log.warn({ reason }, 'peers were not read from the cloud');
+      this.#options.log.warn({ reason }, 'could not read peers from the cloud; retrying');
     }
   }
 
@@ -112,7 +121,7 @@ export class PeerPoller {
     const { reader, directory } = this.#options;
     const changed = [...(await reader.servers(new Date(since).toISOString()))];
     const seen = new Set(changed.map(({ id }) => id));
-    // A port that has changed is no change of its instance.
+    // A changed port does not count as a change of its instance.
     for (const id of notified.filter((it) => !seen.has(it))) {
       const server = await reader.server(id);
       if (server !== undefined) changed.push(server);
@@ -138,7 +147,7 @@ export class PeerPoller {
   }
 }
 
-/** Of an instance whose cell is down, what was known before. */
+/** Adds the previous details to an instance whose cell is down. */
 function withKnown(server: CloudServer, before: ReadonlyMap<string, CloudServer>): CloudServer {
   if (server.name !== undefined) return server;
   const known = before.get(server.id);

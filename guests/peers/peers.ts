@@ -1,4 +1,4 @@
-/** Peers: instances of one project that find each other, from enrolments and from the cloud. */
+/** Peers: instances of one project that discover each other, from enrolments and from the cloud. */
 
 import { isIP } from 'node:net';
 import Type, { type Static } from 'typebox';
@@ -8,25 +8,25 @@ import type { CloudNetworks, CloudPort, CloudServer } from '../cloud/cloud-reade
 
 const Text = Type.String();
 
-/** An instance of the same project. Nothing of its state is shown. */
+/** Instance of the same project. Its state is not exposed. */
 const PeerSchema = Type.Object({
-  /** Id of the instance. Absent: only its enrolment is known, which names none. */
+  /** Id of the instance. Absent if only its enrolment is known, without an instance. */
   id: Type.Optional(Text),
-  /** Its minion. Absent: it is not enrolled. */
+  /** Minion of the instance. Absent if it is not enrolled. */
   minion: Type.Optional(Text),
   /** Empty if Salt would interpret it; so are the names of groups and networks. */
   name: Type.Optional(Text),
   /** Address from which its minion is connected. */
   address: Type.Optional(Text),
   availability_zone: Type.Optional(Text),
-  /** Instances that were started by one request have one. */
+  /** Reservation, shared by instances that were started by one request. */
   reservation_id: Type.Optional(Text),
   security_groups: listOf(Type.Object({ id: Type.Optional(Text), name: Text })),
-  /** Its ports. */
+  /** Ports of the instance. */
   networks: listOf(
     Type.Object({
       id: Text,
-      /** Name of the network; several networks may have one name. */
+      /** Name of the network; not unique. */
       label: Text,
       mac: Text,
       addresses: listOf(
@@ -36,16 +36,16 @@ const PeerSchema = Type.Object({
   ),
 });
 
-/** An instance of the same project. */
+/** Instance of the same project. */
 export type Peer = Readonly<Static<typeof PeerSchema>>;
 
 /** Peers of a guest. */
 export const PeersSchema = Type.Object({
   project_id: Text,
-  /** Its own instance, where that is known. */
+  /** Id of the guest's own instance, if known. */
   self: Type.Optional(Text),
   peers: Type.Unsafe<readonly Peer[]>(Type.Array(PeerSchema)),
-  /** Set where there are more than are listed. */
+  /** Set if the list is truncated. */
   truncated: Type.Optional(Type.Literal(true)),
 });
 
@@ -54,13 +54,13 @@ export type PeerList = Readonly<Static<typeof PeersSchema>>;
 
 type KnownEnrolments = Pick<EnrolmentModule['enrolments'], 'liveOf' | 'liveOfProject'>;
 
-/** Peers of one answer. */
+/** Maximum number of peers in a response. */
 const maxPeers = 1000;
 
-/** The cloud as it was read last. */
+/** Cloud state of the last poll. */
 interface CloudState {
   readonly servers: ReadonlyMap<string, CloudServer>;
-  /** By instance. */
+  /** Ports by instance. */
   readonly ports: ReadonlyMap<string, readonly CloudPort[]>;
   readonly networks: CloudNetworks;
 }
@@ -71,10 +71,10 @@ const nothing: CloudState = {
   networks: { labels: new Map(), cidrs: new Map(), securityGroups: new Map() },
 };
 
-/** Where a minion is heard from; `undefined`: nobody knows for sure. */
+/** Returns the address from which a minion is connected, or `undefined` if it is not certain. */
 export type AddressOf = (minion: string) => string | undefined;
 
-/** Knows instances and minions by project. */
+/** Directory of instances and minions by project. */
 export class PeerDirectory {
   readonly #enrolments: KnownEnrolments;
   #cloud: CloudState = nothing;
@@ -101,14 +101,17 @@ export class PeerDirectory {
   }
 
   /**
-   * The peers of a minion: those of the project that it was enrolled for.
-   * @param isTogether - only those with the reservation of its own instance
+   * Returns the peers of a minion in the project of its enrolment.
+   * @param isTogether - whether to return only instances with the same reservation as its own
    * @throws BridgeError ERR_ENROLL_UNKNOWN
    */
   of(minion: string, addressOf: AddressOf, isTogether = false): PeerList {
     const own = this.#enrolments.liveOf(minion);
     if (own === undefined || !hasKey(own)) {
-      throw new BridgeError('ERR_ENROLL_UNKNOWN', 'this minion was not enrolled for a project');
+      throw new BridgeError(
+        'ERR_ENROLL_UNKNOWN',
+        'the minion has no current enrolment for a project',
+      );
     }
     const { project, instance: self } = own;
     const enrolled = [...this.#enrolments.liveOfProject(project)].filter(
@@ -124,7 +127,7 @@ export class PeerDirectory {
     const known = (this.#byProject.get(project) ?? []).filter((id) => id !== self);
     const instances = isTogether ? known.filter(isWithSelf) : known;
     const listed = new Set(known);
-    // Of what only its enrolment is known no reservation is.
+    // The reservation of an instance without cloud data is unknown.
     const others = isTogether
       ? []
       : enrolled.filter(({ instance }) => instance === undefined || !listed.has(instance));
@@ -143,7 +146,7 @@ export class PeerDirectory {
   #peer(id: string, minion: string | undefined): Peer {
     const { servers, ports, networks } = this.#cloud;
     const server = servers.get(id);
-    // A tenant may give a port of its own the id of another's instance.
+    // A tenant may set the id of another tenant's instance on its own port.
     const own = (ports.get(id) ?? []).filter(({ project }) => project === server?.project);
     const groups = new Set(own.flatMap(({ securityGroups }) => securityGroups));
     const named = [...groups].map((group) => ({

@@ -1,6 +1,7 @@
 /**
- * Templates with roles in the metadata of their resources become plain templates of Heat's, whose
- * user-data enrols the machines, and roles of a data space. Values that Heat can resolve stay Heat's.
+ * Compiles templates with roles in the metadata of their resources. The results are plain Heat
+ * templates, whose user-data enrols the machines, and the roles of a data space. Heat still
+ * resolves the values that it can.
  */
 
 import {
@@ -27,15 +28,15 @@ import {
   type TemplateResources,
 } from './template-graph.ts';
 
-/** A machine that a template has: its resource, its role, and where its user-data goes. */
+/** Machine of a template: its resource, its role, and the parameter for its user-data. */
 interface TemplateMachine {
   readonly resource: string;
   readonly role: string;
-  /** Parameter of the plain template. Absent: the resource takes no user-data. */
+  /** Parameter of the plain template. Absent if the resource accepts no user-data. */
   readonly parameter?: string;
 }
 
-/** A value on its way, for a picture. */
+/** Value that one role reads of another, for drawings. */
 export interface ValueFlow {
   readonly key: string;
   readonly from: string;
@@ -45,36 +46,38 @@ export interface ValueFlow {
 }
 
 export interface CompiledTemplate {
-  /** A plain template, YAML. */
+  /** Plain template in YAML. */
   readonly template: string;
-  /** What guests read and write of each other, as a data space is registered. */
+  /**
+   * Roles in the form in which a data space is registered: the values that guests read and write.
+   */
   readonly roles: Readonly<Record<string, Role>>;
   readonly machines: readonly TemplateMachine[];
   readonly flows: readonly ValueFlow[];
-  /** For a person. */
+  /** Warnings for the author of the template. */
   readonly warnings: readonly string[];
 }
 
 export interface CompileOptions {
-  /** What reads the user-data of the machines. Default `cloud-init`. */
+  /** Program that reads the user-data of the machines. Default: `cloud-init`. */
   readonly format?: 'cloud-init' | 'shell';
-  /** Folder of the minions' configuration. Default `/etc/salt`. */
+  /** Directory of the minions' configuration. Default: `/etc/salt`. */
   readonly configDir?: string;
 }
 
-/** Types of machines that have no user-data. */
+/** Types of machines without user-data. */
 const withoutUserData: ReadonlySet<unknown> = new Set(['OS::Heat::DeployedServer']);
 
 /**
- * Compiles a template. Nothing is asked of Heat.
- * @throws BridgeError ERR_DATA_FORM, with every problem that was found
+ * Compiles a template without contacting Heat.
+ * @throws BridgeError ERR_DATA_FORM, with every problem found
  */
 export function compileTemplate(text: string, options: CompileOptions = {}): CompiledTemplate {
   const document = parseTemplate(text);
   const resources = resourcesOf(text);
   const found = Object.keys(resources).flatMap((name) => roleResourceOf(name, resources) ?? []);
   if (found.length === 0) {
-    throw formError(['no resource has a role: expected metadata: saltbridge: at one of them']);
+    throw formError(['no resource has a role; add metadata: saltbridge: to at least one']);
   }
   const problems = [...writerProblems(found), ...expressionProblems(found, resources)];
   const heatValues = heatValuesOf(found);
@@ -85,10 +88,10 @@ export function compileTemplate(text: string, options: CompileOptions = {}): Com
     : cycleOf(found, resources, heatValues);
   problems.push(...unknown.map((it) => it.text));
   if (cycle !== undefined) {
-    problems.push(`resources and values wait for one another: ${cycle.join(' waits for ')}`);
+    problems.push(`circular dependency: ${cycle.join(' waits for ')}`);
   }
   if (problems.length > 0) throw formError(problems);
-  const warnings = unreadKeys(roles).map((key) => `${key} is read by no role: it is not sent`);
+  const warnings = unreadKeys(roles).map((key) => `no role reads ${key}, so it is not sent`);
   const expressions = expressionsOf(document, found, heatValues);
   const machines = found.map(({ name, role, reads }): TemplateMachine => {
     const values = Object.fromEntries(
@@ -98,15 +101,15 @@ export function compileTemplate(text: string, options: CompileOptions = {}): Com
     );
     removeMetadata(document, name);
     if (withoutUserData.has(resources[name]?.type)) {
-      const held = Object.keys(values).length > 0 ? '; its values of Heat are left out' : '';
-      warnings.push(`${name} takes no user-data: enrol its machine otherwise${held}`);
+      const held = Object.keys(values).length > 0 ? '; it gets no values of Heat' : '';
+      warnings.push(`${name} accepts no user-data; enrol its machine in another way${held}`);
       return { resource: name, role };
     }
     const parts = { name, values, ...options };
     warnings.push(...addUserData(document, parts));
     return { resource: name, role, parameter: parameterOf(name) };
   });
-  // What is new is quoted; what was there is written as it was.
+  // New values are quoted. Existing values are unchanged.
   const style = {
     lineWidth: 0,
     defaultStringType: 'QUOTE_DOUBLE',
@@ -127,15 +130,15 @@ function writerProblems(found: readonly RoleResource[]): string[] {
       const who = writers.map(({ name }) => name).join(' and ');
       problems.push(
         writers.length > 1
-          ? `${keyOf(role, key)} has two writers: ${who}`
-          : `${keyOf(role, key)} is written by ${who}, and ${names} share the role: a role that writes has one resource`,
+          ? `${keyOf(role, key)} has several writers: ${who}`
+          : `${who} writes ${keyOf(role, key)}, but ${names} share the role; a role with writes must have one resource`,
       );
     }
   }
   return problems;
 }
 
-/** References of values of Heat's to resources that there are not. */
+/** Returns problems of Heat values that refer to unknown resources. */
 function expressionProblems(
   found: readonly RoleResource[],
   resources: TemplateResources,
@@ -144,7 +147,7 @@ function expressionProblems(
     Object.entries(writes).flatMap(([key, { value }]) =>
       referencesOf(value)
         .filter((name) => !Object.hasOwn(resources, name))
-        .map((name) => `${keyOf(role, key)}: there is no resource "${name}"`),
+        .map((name) => `${keyOf(role, key)}: unknown resource "${name}"`),
     ),
   );
 }
@@ -159,7 +162,7 @@ function heatValuesOf(found: readonly RoleResource[]): ReadonlyMap<string, unkno
   );
 }
 
-/** What is left for the data space. */
+/** Returns the roles without the values that Heat resolves. */
 function guestRoles(
   found: readonly RoleResource[],
   heatValues: ReadonlyMap<string, unknown>,

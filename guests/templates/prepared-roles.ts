@@ -1,4 +1,4 @@
-/** Roles of a compiled template, on their way to a data space and to enrolments. */
+/** Roles of a compiled template, as input for a data space and for enrolments. */
 
 import Type from 'typebox';
 import { parseForm } from '#heat-bridge';
@@ -7,7 +7,7 @@ import type { DataSpaceRegistration } from '../data-spaces/data-spaces.ts';
 import { roleFields, roleNameSchema } from '../data-spaces/roles.ts';
 import type { CompiledTemplate, CompileOptions } from './compile-template.ts';
 
-/** What a template's machines are prepared from. */
+/** Input from which a template's machines are prepared. */
 export type PreparedRoles = Pick<CompiledTemplate, 'machines' | 'roles'> & Required<CompileOptions>;
 
 const strict = { additionalProperties: false };
@@ -29,12 +29,18 @@ const preparedCheck = compileSchema(
   ),
 );
 
-/** @throws BridgeError ERR_DATA_FORM */
+/**
+ * Parses prepared roles.
+ * @throws BridgeError ERR_DATA_FORM
+ */
 export function parsePreparedRoles(given: unknown): PreparedRoles {
   return parseForm(preparedCheck, given, 'ERR_DATA_FORM', 'the roles');
 }
 
-/** The data space of a stack. @param idOf - the minion of each machine */
+/**
+ * Returns the registration of a stack's data space.
+ * @param idOf - returns the minion of a machine
+ */
 export function spaceOf(
   stack: string,
   { roles, machines }: Pick<PreparedRoles, 'machines' | 'roles'>,

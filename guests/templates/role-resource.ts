@@ -25,7 +25,7 @@ const metadataCheck = compileSchema(
 );
 const writesCheck = compileSchema(roleFields.writes);
 
-/** A resource with a role. */
+/** Resource with a role. */
 export interface RoleResource {
   readonly name: string;
   readonly role: string;
@@ -43,21 +43,23 @@ export function roleResourceOf(
   const place = `resources.${name}.metadata.saltbridge`;
   const [first] = metadataCheck.Errors(metadata.saltbridge);
   if (first !== undefined) {
-    const problem = first.keyword === 'boolean' ? 'there is no such field' : first.message;
+    const problem = first.keyword === 'boolean' ? 'unknown field' : first.message;
     throw formError([`${place}${first.instancePath.replaceAll('/', '.')}: ${problem}`]);
   }
   const { role = name, reads = {}, writes = {} } = metadataCheck.Parse(metadata.saltbridge);
   if (!compileSchema(roleNameSchema).Check(role)) {
-    throw formError([`${place}: role: expected a name, as "${role}" cannot be one`]);
+    throw formError([`${place}: role: set a role, because "${role}" is not a valid role name`]);
   }
   const all = Object.fromEntries(Object.entries(writes).map(([key, it]) => [key, it ?? {}]));
   if (!writesCheck.Check(Object.fromEntries(Object.keys(all).map((key) => [key, {}])))) {
-    throw formError([`${place}.writes: expected names of letters, digits, ".", "_", ":" and "-"`]);
+    throw formError([
+      `${place}.writes: names must have letters, digits, ".", "_", ":" and "-" only`,
+    ]);
   }
   return { name, role, reads, writes: all };
 }
 
-/** Heat's values as they are written. */
+/** Returns the YAML nodes of the values that Heat resolves, by key. */
 export function expressionsOf(
   document: Document,
   found: readonly RoleResource[],

@@ -1,42 +1,42 @@
-/** A template as a YAML document: reads it, removes role metadata, and adds user-data. */
+/** Template as a YAML document: parses it, removes role metadata, and adds user-data. */
 
 import { type Document, isMap, Lexer, parseDocument, Scalar } from 'yaml';
 import { BridgeError } from '#heat-bridge';
 import type { TemplateResources } from './template-graph.ts';
 import { type UserDataParts, userDataOf } from './template-user-data.ts';
 
-/** Bytes that Heat takes. */
+/** Maximum size of a template in Heat, in bytes. */
 const maxTemplateBytes = 524_288;
-/** Heat's oldest version in which text may hold a map as JSON. */
+/** Oldest version of Heat templates in which a string may contain a map as JSON. */
 const oldestVersion = '2015-10-15';
 
 export function parseTemplate(text: string): Document {
   if (Buffer.byteLength(text) > maxTemplateBytes) {
-    throw formError([`Heat takes templates of at most ${maxTemplateBytes} bytes`]);
+    throw formError([`the template exceeds Heat's limit of ${maxTemplateBytes} bytes`]);
   }
-  // Every plain scalar is text: what Heat's YAML makes of it is Heat's.
+  // Every plain scalar is parsed as a string, so that Heat's own YAML parser decides its type.
   const document = parseDocument(indentFlowEnds(text), { schema: 'failsafe' });
   const [error] = document.errors;
   if (error !== undefined) throw formError([error.message]);
   const version = document.get('heat_template_version');
   if (typeof version !== 'string') {
-    throw formError(['heat_template_version: expected a date or a name']);
+    throw formError(['heat_template_version: must be a date or a name']);
   }
   if (version < oldestVersion) {
-    throw formError([`heat_template_version: expected ${oldestVersion} or later, got ${version}`]);
+    throw formError([`heat_template_version: must be ${oldestVersion} or later, not ${version}`]);
   }
   return document;
 }
 
-/** What the lexer gives where it ends a flow collection by the indent of a line. */
+/** Token of the lexer at which it ends a flow collection because of the indentation. */
 const flowErrorEnd = '\u0018';
-/** Tokens of the lexer that stand for no text. */
+/** Tokens of the lexer without source text. */
 const markers: ReadonlySet<string> = new Set(['\u0002', '\u001f', flowErrorEnd]);
 const maxFlowEnds = 1_000;
 
 /**
- * Indents lines of flow collections that PyYAML, which ignores their indent, reads: `[{` on the line of
- * a key may end by `}]` at the indent of the key.
+ * Indents lines of flow collections, because PyYAML ignores their indentation. For example, `[{`
+ * on the line of a key may end with `}]` at the indentation of the key.
  */
 function indentFlowEnds(text: string): string {
   let indented = text;
@@ -64,16 +64,16 @@ export function resourcesOf(text: string): TemplateResources {
     maxAliasCount: 100,
   });
   if (typeof resources !== 'object' || resources === null || Array.isArray(resources)) {
-    throw formError(['resources: expected a map']);
+    throw formError(['resources: must be a map']);
   }
   const isMapOfMaps = Object.values(resources).every(
     (it) => typeof it === 'object' && it !== null && !Array.isArray(it),
   );
-  if (!isMapOfMaps) throw formError(['resources: expected a map for each']);
+  if (!isMapOfMaps) throw formError(['resources: each must be a map']);
   return resources as TemplateResources;
 }
 
-/** A reference in metadata would be a dependency of Heat's. */
+/** Removes role metadata, because Heat would treat a reference in it as a dependency. */
 export function removeMetadata(document: Document, name: string): void {
   const place = ['resources', name, 'metadata'];
   document.deleteIn([...place, 'saltbridge']);
@@ -91,7 +91,10 @@ export function parameterOf(resource: string): string {
   return `saltbridge_user_data_${resource}`;
 }
 
-/** @returns warnings */
+/**
+ * Adds the user-data of a machine.
+ * @returns warnings
+ */
 export function addUserData(
   document: Document,
   { name, ...more }: Omit<UserDataParts, 'enrolment' | 'existing'> & { readonly name: string },
@@ -106,7 +109,7 @@ export function addUserData(
     document.createNode({
       type: 'string',
       hidden: plainScalar('true'),
-      description: `User-data that enrols the machine of ${name}; saltbridge heat prepare makes it`,
+      description: `User-data that enrols the machine of ${name}; created by saltbridge heat prepare`,
     }),
   );
   const made = userDataOf({ ...more, existing, enrolment: { get_param: parameter } });
@@ -118,7 +121,9 @@ export function addUserData(
   if (format === 'RAW' || format === 'SOFTWARE_CONFIG') return [];
   document.setIn([...properties, 'user_data_format'], 'RAW');
   const hadTools = existing !== undefined;
-  return hadTools ? [`${name}: user_data_format is RAW now: heat-cfntools are not set up`] : [];
+  return hadTools
+    ? [`${name}: user_data_format changes to RAW, so heat-cfntools are not set up`]
+    : [];
 }
 
 export function formError(problems: readonly string[]): BridgeError {

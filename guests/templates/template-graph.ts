@@ -1,8 +1,8 @@
-/** What waits for what in a Heat template: resources for resources, and for values of guests. */
+/** Dependencies in a Heat template: of resources on resources, and on values of guests. */
 
 import { findCycle } from '../data-spaces/roles.ts';
 
-/** A resource of a template as far as its references are looked at. */
+/** Resource of a template with the fields that can have references. */
 interface TemplateResource {
   readonly type?: unknown;
   readonly properties?: unknown;
@@ -12,10 +12,10 @@ interface TemplateResource {
 
 export type TemplateResources = Readonly<Record<string, TemplateResource>>;
 
-/** Depth of a value in a template. */
+/** Maximum nesting of a value in a template, in levels. */
 const maxDepth = 100;
 
-/** Names of the resources that a value of a template refers to. */
+/** Returns the names of the resources to which a value of a template refers. */
 export function referencesOf(value: unknown, depth = 0): readonly string[] {
   if (typeof value !== 'object' || value === null || depth > maxDepth) return [];
   if (Array.isArray(value)) return value.flatMap((it) => referencesOf(it, depth + 1));
@@ -31,7 +31,10 @@ export function referencesOf(value: unknown, depth = 0): readonly string[] {
   return entries.flatMap(([, it]) => referencesOf(it, depth + 1));
 }
 
-/** Of each resource, those that Heat creates before it: by properties, metadata and `depends_on`. */
+/**
+ * Returns for each resource those that Heat creates first, because of properties, metadata or
+ * `depends_on`.
+ */
 export function resourceDependencies(
   resources: TemplateResources,
 ): ReadonlyMap<string, readonly string[]> {
@@ -44,23 +47,29 @@ export function resourceDependencies(
   );
 }
 
-/** A value that a guest writes: by which resource's machine, and after which values. */
+/**
+ * Dependencies of a value that a guest writes: the resource of its machine, and the values that it
+ * needs.
+ */
 interface GuestValueWaits {
   readonly resource: string;
   readonly needs: readonly string[];
 }
 
-/** What a cycle is looked for in. */
+/** Dependencies in which to search for a cycle. */
 export interface TemplateWaits {
   readonly resources: ReadonlyMap<string, readonly string[]>;
-  /** Values that Heat resolves, with the resources that they are made from. */
+  /** Values that Heat resolves, with the resources on which they depend. */
   readonly heatValues: ReadonlyMap<string, readonly string[]>;
-  /** Of each resource, the values of Heat in its user-data. */
+  /** Values of Heat in the user-data of each resource. */
   readonly heatReads: ReadonlyMap<string, readonly string[]>;
   readonly guestValues: ReadonlyMap<string, GuestValueWaits>;
 }
 
-/** A chain of resources and values that wait for one another; `undefined`: there is none. */
+/**
+ * Returns a cycle of resources and values that depend on each other, or `undefined` if there is
+ * none.
+ */
 export function findTemplateCycle(waits: TemplateWaits): readonly string[] | undefined {
   const { resources, heatValues, heatReads, guestValues } = waits;
   const resource = (name: string): string => `resource ${name}`;

@@ -1,8 +1,8 @@
-/** A picture of which role waits for which value of which other, for Mermaid. */
+/** Drawing of the values that roles read of each other, for Mermaid. */
 
 import type { ValueFlow } from './compile-template.ts';
 
-/** A flow chart: values of guests are whole lines, values of Heat dotted ones. */
+/** Returns a flow chart. Values of guests are solid lines, values of Heat dotted ones. */
 export function drawFlows(roles: readonly string[], flows: readonly ValueFlow[]): string {
   const nodeOf = new Map(roles.map((role, index) => [role, `r${index}`]));
   const lines = [
@@ -17,7 +17,7 @@ export function drawFlows(roles: readonly string[], flows: readonly ValueFlow[])
   return `${lines.join('\n')}\n`;
 }
 
-/** Mermaid reads entities without their ampersand. */
+/** Returns quoted text. Mermaid writes entities without an ampersand. */
 function quote(text: string): string {
   return `"${text.replaceAll('#', '#35;').replaceAll('"', '#quot;')}"`;
 }

@@ -1,16 +1,16 @@
-/** The picture of which role waits for which value of which other, as SVG. */
+/** Drawing of the values that roles read of each other, in SVG. */
 
 import { escapeMarkup } from '#runtime';
 import type { ValueFlow } from './compile-template.ts';
 
-// Pixels.
+// Sizes in pixels.
 const characterWidth = 8;
 const rowHeight = 22;
 const padding = 10;
 const columnGap = 120;
 const boxGap = 30;
 
-/** A role with a row for each value that it reads, and for each that others read of it. */
+/** Role with a row for each value that it reads, and one for each value that others read of it. */
 interface Box {
   readonly role: string;
   readonly reads: readonly string[];
@@ -24,12 +24,15 @@ interface PlacedBox extends Box {
   readonly y: number;
 }
 
-/** Roles from those that wait for nobody on the left; values of guests are whole lines, values of Heat dotted ones. */
+/**
+ * Returns an SVG image. Roles without dependencies are on the left. Values of guests are solid
+ * lines, values of Heat dashed ones.
+ */
 export function drawFlowsAsSvg(roles: readonly string[], flows: readonly ValueFlow[]): string {
   const boxes = placeBoxes(roles, flows);
   const width = Math.max(0, ...boxes.map((box) => box.x + box.width)) + padding;
   const lowest = Math.max(0, ...boxes.map((box) => box.y + box.height));
-  // Curves below boxes go that far.
+  // Curves below boxes reach up to this height.
   const height = Math.ceil(lowest * 1.1) + boxGap;
   const byRole = new Map(boxes.map((box) => [box.role, box]));
   const lines = flows.flatMap((flow) => {
@@ -69,7 +72,10 @@ function placeBoxes(roles: readonly string[], flows: readonly ValueFlow[]): read
   });
 }
 
-/** Of each role, how many others it waits for in a row at most. Roles that wait for each other stay where they are met first. */
+/**
+ * Returns the column of each role: the length of its longest chain of dependencies. Roles that
+ * depend on each other stay in the order in which they occur.
+ */
 function columnsOf(
   roles: readonly string[],
   flows: readonly ValueFlow[],
@@ -95,7 +101,7 @@ function columnsOf(
       if (left.has(reader)) columns.set(reader, Math.max(columns.get(reader) ?? 0, column + 1));
     }
   }
-  // Without a gap, so that each column has boxes.
+  // Remove empty columns.
   const used = [...new Set(columns.values())].sort((a, b) => a - b);
   return new Map([...columns].map(([role, column]) => [role, used.indexOf(column)]));
 }
@@ -128,7 +134,8 @@ function drawFlow(
   const start = { x: from.x + from.width, y: middleOf(from, row) };
   const end = { x: to.x, y: middleOf(to, to.reads.indexOf(label)) };
   const bend = Math.max(columnGap / 2, Math.abs(end.x - start.x) / 2);
-  // Below what stands in between; a curve goes three quarters of the way to where it is drawn.
+  // Draw the curve below the boxes in between. A Bézier curve reaches three quarters of the way to
+  // its control points.
   const between = boxes.filter(({ x, width }) => x > start.x && x + width < end.x);
   const under = Math.max(0, ...between.map(({ y, height }) => y + height));
   const [y1, y2] = [start.y, end.y].map((y) =>
@@ -139,7 +146,7 @@ function drawFlow(
   return `<path d="${path}" fill="none" stroke="black"${dashes} marker-end="url(#arrow)"><title>${escapeXml(label)}</title></path>`;
 }
 
-/** Of a row below the name of the role. */
+/** Returns the vertical middle of a row below the name of the role. */
 function middleOf(box: PlacedBox, row: number): number {
   return box.y + (row + 1.5) * rowHeight;
 }
@@ -159,7 +166,7 @@ function drawBox(box: PlacedBox): readonly string[] {
   ];
 }
 
-/** Text from a template; what XML cannot have is shown as such. */
+/** Escapes text from a template. Characters that XML cannot represent are replaced. */
 function escapeXml(text: string): string {
   return escapeMarkup(text.replaceAll(/[\p{Cc}\p{Cs}\uFFFE\uFFFF]/gu, '\uFFFD'));
 }

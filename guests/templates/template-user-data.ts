@@ -1,4 +1,4 @@
-/** User-data of the machines of a compiled template, as expressions of Heat's. */
+/** User-data of the machines of a compiled template, as expressions for Heat. */
 
 import { Scalar } from 'yaml';
 import { BridgeError } from '#heat-bridge';
@@ -6,24 +6,27 @@ import { BridgeError } from '#heat-bridge';
 export interface UserDataParts {
   /** Values that Heat resolves, by key. */
   readonly values: Readonly<Record<string, unknown>>;
-  /** What the template had for it already; `undefined`: nothing. */
+  /** User-data that the template already had, or `undefined`. */
   readonly existing: unknown;
-  /** The user-data that enrols the machine. */
+  /** Expression for the user-data that enrols the machine. */
   readonly enrolment: object;
   readonly format?: 'cloud-init' | 'shell';
   readonly configDir?: string;
 }
 
-/** One of both. */
+/** User-data for Heat: either a resource or an expression. */
 export interface HeatUserData {
-  /** Another resource, whose id is the user-data. */
+  /** Additional resource, whose id is the user-data. */
   readonly resource?: object;
   readonly text?: object;
 }
 
 const placeholder = '$saltbridge_values';
 
-/** @throws BridgeError ERR_DATA_FORM where the parts cannot be put together */
+/**
+ * Combines the parts of a machine's user-data.
+ * @throws BridgeError ERR_DATA_FORM if they cannot be combined
+ */
 export function userDataOf({
   values,
   existing,
@@ -41,7 +44,8 @@ export function userDataOf({
   };
   if (format === 'shell') {
     if (existing !== undefined) {
-      const text = 'user_data: with the format shell, the script that enrols is the whole of it';
+      const text =
+        'user_data: not permitted with the format shell, because the enrolment script is the whole user-data';
       throw new BridgeError('ERR_DATA_FORM', text);
     }
     return { text: { list_join: ['\n', [script, enrolment]] } };
@@ -60,10 +64,13 @@ function blockText(text: string): Scalar<string> {
   return scalar;
 }
 
-/** Heat writes the values as JSON, which is one line, so nothing in them ends the text early. */
+/**
+ * Returns a script that writes the values to a file. Heat renders them as JSON on one line, so
+ * they cannot contain the end marker of the text.
+ */
 function valuesScript(configDir: string, format: 'cloud-init' | 'shell'): string {
   if (!/^\/[A-Za-z0-9._/-]+$/.test(configDir)) {
-    throw new BridgeError('ERR_DATA_FORM', 'configDir: expected a whole path without blanks');
+    throw new BridgeError('ERR_DATA_FORM', 'configDir: must be an absolute path without blanks');
   }
   const head = format === 'cloud-init' ? '#cloud-boothook\n#!/bin/sh' : '#!/bin/sh';
   return `${head}

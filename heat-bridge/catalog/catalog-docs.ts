@@ -1,10 +1,10 @@
-/** The catalog as Markdown. */
+/** Catalog as Markdown. */
 
 import { isPlainMap, type JsonSchema } from '../commands/command-definition.ts';
 import type { CommandInfo } from '../commands/command-info.ts';
 import { givenGroups, type PlanInfo } from '../plans/plan-info.ts';
 
-/** Markdown: a section for each command and plan, with its parameters in a table. */
+/** Returns Markdown with a section for each command and plan, and a table of its parameters. */
 export function catalogAsMarkdown(
   commands: readonly CommandInfo[],
   plans: readonly PlanInfo[] = [],
@@ -21,14 +21,14 @@ function planSectionOf(info: PlanInfo): string {
   });
   const listed = steps.map(({ name: step, command, group, needs, undo }) => {
     const after = needs.length === 0 ? '' : `, after ${needs.join(', ')}`;
-    const back = undo === undefined ? '' : `; taken back by \`${undo}\``;
+    const back = undo === undefined ? '' : `; undone by \`${undo}\``;
     return `- ${step}: \`${command}\` on ${group}${after}${back}`;
   });
   const parts = [
     `## \`${name}\``,
     ...(deprecated === undefined ? [] : [`**Deprecated:** ${deprecated}`]),
     description,
-    `Version ${version}. Its steps end after ${timeout} s.`,
+    `Version ${version}. Its steps time out after ${timeout} s.`,
     ['| group | least | most | meaning |', '| --- | --- | --- | --- |', ...given].join('\n'),
     tableOf(info),
     listed.join('\n'),
@@ -40,9 +40,9 @@ function sectionOf(info: CommandInfo): string {
   const { name, description, version, deprecated, within, timeout, idempotent, retries } = info;
   const facts = [
     `Version ${version}.`,
-    `Ends after ${timeout} s.`,
-    idempotent ? `Running it twice does no more than once; tried again ${retries} times.` : '',
-    within === undefined ? '' : `Only for \`${within}\`.`,
+    `Times out after ${timeout} s.`,
+    idempotent ? `Idempotent; retried ${retries} times.` : '',
+    within === undefined ? '' : `Only for minions of \`${within}\`.`,
   ].filter((fact) => fact !== '');
   const parts = [
     `## \`${name}\``,
@@ -75,7 +75,7 @@ function cell(text: string): string {
   return text.replaceAll('|', '\\|').replaceAll('\n', ' ');
 }
 
-/** A schema as a type of TypeScript. */
+/** Returns the TypeScript type of a schema. */
 export function typeOf(schema: unknown): string {
   if (!isPlainMap(schema)) return 'unknown';
   if (Array.isArray(schema.enum)) return schema.enum.map((it) => JSON.stringify(it)).join(' | ');

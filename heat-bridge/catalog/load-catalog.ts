@@ -1,6 +1,6 @@
 /**
- * The files of a catalog: YAML, a map of names to commands in each, plans below `plans`, and entries
- * of extensions below keys of their own.
+ * Loads catalog files. Each is a YAML map of names to commands, with plans below `plans` and
+ * entries of extensions below their own keys.
  */
 
 import { readFile } from 'node:fs/promises';
@@ -24,48 +24,48 @@ import { listYamlFiles } from './yaml-files.ts';
 
 const maxFileBytes = 1_048_576;
 
-/** What is wrong with a file. */
+/** Error in a catalog file. */
 export interface CatalogFinding {
   readonly file: string;
-  /** 1 is the first; 0 for the file. */
+  /** Line, starting at 1. 0 for the whole file. */
   readonly line: number;
   readonly problem: string;
 }
 
-/** The commands and plans of files, and what is wrong with the rest. */
+/** Commands and plans of catalog files, and the errors in the rest. */
 export interface LoadedCatalog {
   readonly definitions: readonly CommandDefinition[];
   readonly plans: readonly PlanDefinition[];
-  /** Returns the entries of one of the kinds that were read. */
+  /** Returns the entries of one of the loaded kinds. */
   readonly entriesOf: EntriesOf;
   readonly findings: readonly CatalogFinding[];
 }
 
-/** No command is called so. */
+/** Key of the plans. No command can have this name. */
 const plansKey = 'plans';
 
-/** What stands behind a name, and where. */
+/** Named entry of a file, before it is parsed. */
 interface CatalogEntry {
   readonly file: CatalogFile;
-  /** What it stands below in the file. */
+  /** Path of keys above the name. */
   readonly above: ValuePath;
   readonly name: string;
   readonly value: unknown;
 }
 
-/** A file that was read. */
+/** Parsed file. */
 interface CatalogFile {
   readonly file: string;
   readonly map: Readonly<Record<string, unknown>>;
-  /** Of what a path leads to, or of the nearest thing above it. */
+  /** Returns the line of the value at a path, or of its nearest parent. */
   readonly lineOf: (path: ValuePath) => number;
 }
 
 /**
- * Reads `*.yaml` and `*.yml` files, and those of directories, by name.
- * @param known - commands of the program, of which plans may have steps as well
- * @param kinds - entries that are read besides commands and plans
- * @throws BridgeError ERR_CATALOG where one of the places cannot be read
+ * Loads `*.yaml` and `*.yml` files, and those in directories, sorted by name.
+ * @param known - commands of the program, which plans may use in steps
+ * @param kinds - kinds of entries to load besides commands and plans
+ * @throws BridgeError ERR_CATALOG if one of the paths cannot be read
  */
 export async function loadCatalog(
   places: readonly string[],
@@ -91,7 +91,7 @@ export async function loadCatalog(
       findings.push({ file, line: 0, problem: messageOf(error) });
     }
   }
-  // By itself: one that cannot be used is named, and the others are looked at.
+  // Validate each command on its own, so that an invalid one does not hide errors in others.
   const definitions = parseEntries(
     commands,
     findings,
@@ -102,7 +102,7 @@ export async function loadCatalog(
   const refused = new Set(
     commands.map(({ name }) => name).filter((name) => !isIn(definitions, { name })),
   );
-  // What is wrong with a command has been told.
+  // Errors about invalid commands have already been reported.
   const isTold = ({ problem }: DefinitionMistake, named: unknown): boolean =>
     problem.startsWith('no command') && typeof named === 'string' && refused.has(named);
   const read = parseEntries(
@@ -127,13 +127,16 @@ export async function loadCatalog(
   return {
     definitions,
     plans: read,
-    // Each kind has read its own entries.
+    // The entries were parsed by this kind.
     entriesOf: (kind) => (entries.get(kind.key) ?? []) as ReturnType<typeof kind.parse>[],
     findings,
   };
 }
 
-/** The same, of which all must be well. @throws BridgeError ERR_CATALOG with all problems */
+/**
+ * Loads a catalog like {@link loadCatalog}, but rejects it if there are errors.
+ * @throws BridgeError ERR_CATALOG with all errors
+ */
 export async function requireCatalog(
   places: readonly string[],
   known: readonly CommandDefinition[],
@@ -146,11 +149,14 @@ export async function requireCatalog(
 }
 
 function entriesOf(file: CatalogFile, above: ValuePath, map: unknown): CatalogEntry[] {
-  if (!isPlainMap(map)) throw new BridgeError('ERR_CATALOG', 'expected a map of names');
+  if (!isPlainMap(map)) throw new BridgeError('ERR_CATALOG', 'must be a map of names');
   return Object.entries(map).map(([name, value]) => ({ file, above, name, value }));
 }
 
-/** @param isTold - whether a mistake is known already; it gets the value that it is about */
+/**
+ * Parses and validates entries, and collects errors.
+ * @param isTold - whether an error has already been reported; gets the value in error
+ */
 function parseEntries<D extends { readonly name: string }>(
   written: readonly CatalogEntry[],
   findings: CatalogFinding[],
@@ -162,7 +168,7 @@ function parseEntries<D extends { readonly name: string }>(
   for (const { file, above, name, value } of written) {
     const readOne = (given: unknown): D => {
       const one = read(name, given);
-      if (definitions.has(name)) throw catalogError(name, '', 'it is defined twice');
+      if (definitions.has(name)) throw catalogError(name, '', 'duplicate name');
       check(one);
       return one;
     };
@@ -182,7 +188,7 @@ function readEntry<D>(value: unknown, read: (value: unknown) => D): LenientlyRea
   const lacks = ({ path, problem }: DefinitionMistake): boolean =>
     path.length === 0 && problem.endsWith('must be set') && problem.includes('description');
   if (!isPlainMap(value) || !first.mistakes.some(lacks)) return first;
-  // What everything has hides nothing else.
+  // A missing description must not hide other errors.
   const { mistakes } = readLeniently({ description: 'none', ...value }, read, mistakesOf);
   const isNew = ({ path, problem }: DefinitionMistake): boolean =>
     !problem.endsWith('must be set') &&
@@ -206,7 +212,7 @@ async function listCatalogFiles(place: string): Promise<string[]> {
   try {
     return await listYamlFiles(place);
   } catch (cause) {
-    throw new BridgeError('ERR_CATALOG', `${place}: cannot be read`, { cause });
+    throw new BridgeError('ERR_CATALOG', `cannot read ${place}`, { cause });
   }
 }
 
@@ -216,12 +222,15 @@ async function readCatalogFile(file: string): Promise<CatalogFile> {
   const text = bytes.toString('utf8');
   const value: unknown = parseYaml(text) ?? {};
   if (!isPlainMap(value)) {
-    throw new BridgeError('ERR_CATALOG', 'expected a map of names to commands');
+    throw new BridgeError('ERR_CATALOG', 'must be a map of names to commands');
   }
   return { file, map: value, lineOf: yamlLines(text) };
 }
 
-/** Of a file of the operator's own: nothing in it is anybody else's. */
+/**
+ * Returns the message of an error. Catalog files are the operator's own, so it may contain their
+ * text.
+ */
 function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : 'it cannot be read';
+  return error instanceof Error ? error.message : 'cannot be read';
 }

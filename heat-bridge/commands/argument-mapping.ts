@@ -1,29 +1,32 @@
-/** Mapping of parameters to keyword arguments; never a template. */
+/** Maps parameters to keyword arguments. Values are never used as templates. */
 
 import type { WireMap, WireValue } from '#minion-protocol';
 import type { JsonValue } from '#runtime';
 import type { ArgumentSource } from './command-definition.ts';
 import type { Parameters } from './parameters.ts';
 
-/** By keyword. */
+/** Sources of arguments, by keyword. */
 export type ArgumentSources = Readonly<Record<string, ArgumentSource>>;
 
-/** The keyword under which a state finds where its secrets are. */
+/** Keyword with which a state gets the reference of its secrets. */
 export const secretsKeyword = 'saltbridge_secrets';
 
-/** A parameter that was given; `undefined`: it was not, whatever objects inherit under its name. */
+/**
+ * Returns a parameter, or `undefined` if it was not given. Inherited members of objects are
+ * ignored.
+ */
 export function givenParameter(parameters: Parameters, name: string): JsonValue | undefined {
   if (!Object.hasOwn(parameters, name)) return undefined;
   return parameters[name];
 }
 
-/** The parameters that a source looks at. */
+/** Returns the names of the parameters that a source uses. */
 export function parametersOfArgument(source: ArgumentSource): string[] {
   if ('parameter' in source) return [source.parameter];
   return 'map' in source ? Object.values(source.map).flatMap(parametersOfArgument) : [];
 }
 
-/** What is not given is not passed on. */
+/** Returns the values of arguments. Arguments without a value are omitted. */
 export function argumentValues(sources: ArgumentSources, parameters: Parameters): WireMap {
   const values: WireMap = {};
   for (const [keyword, source] of Object.entries(sources)) {
@@ -33,12 +36,12 @@ export function argumentValues(sources: ArgumentSources, parameters: Parameters)
   return values;
 }
 
-/** `undefined`: a parameter that was not given. */
+/** Returns the value of an argument, or `undefined` if its parameter was not given. */
 function argumentOf(source: ArgumentSource, parameters: Parameters): WireValue | undefined {
   if ('parameter' in source) return toWire(givenParameter(parameters, source.parameter));
   return 'value' in source ? toWire(source.value) : argumentValues(source.map, parameters);
 }
 
 function toWire(value: JsonValue | undefined): WireValue | undefined {
-  return value as WireValue | undefined; // JSON is part of what goes over the wire
+  return value as WireValue | undefined; // every JSON value is a wire value
 }

@@ -1,4 +1,4 @@
-/** Who calls, and whether they may. */
+/** Callers of commands, and their authorisation. */
 
 import {
   type Call,
@@ -19,19 +19,22 @@ import type { CommandCaller } from './command-request.ts';
 import type { Parameters } from './parameters.ts';
 import { Releases } from './releases.ts';
 
-/** A caller while a run goes on. */
+/** Authenticated caller during a run. */
 export interface ResolvedCaller {
-  /** A name that no other caller has. */
+  /** Name that is unique to the caller. */
   readonly name: string;
-  /** `undefined`: no rule is asked. */
+  /** Subject for rules, or `undefined` if no rule applies. */
   readonly subject: Subject | undefined;
-  /** Default: the policy in force. */
+  /** Returns the caller's policy. Default: the policy in force. */
   readonly policy?: () => Policy;
-  /** Fires when the caller may do nothing more: the token has ended. */
+  /** Fires when the caller's token ends. */
   readonly ended?: AbortSignal;
 }
 
-/** @throws AuthenticationError ERR_EAUTH_TOKEN */
+/**
+ * Authenticates a caller, and follows its token until released.
+ * @throws AuthenticationError ERR_EAUTH_TOKEN
+ */
 async function resolveCaller(
   host: ExtensionHost,
   caller: CommandCaller,
@@ -49,7 +52,7 @@ async function resolveCaller(
 }
 
 /**
- * Returns a caller for the moment: a token is not followed.
+ * Authenticates a caller without following its token.
  * @throws AuthenticationError ERR_EAUTH_TOKEN
  */
 export async function identifyCaller(
@@ -63,7 +66,8 @@ export async function identifyCaller(
 }
 
 /**
- * Which commands somebody may call, whatever the parameters and minions.
+ * Returns a function whether a caller may call a command with at least some parameters and
+ * minions.
  * @throws AuthenticationError ERR_EAUTH_TOKEN
  */
 export async function callableCommands(
@@ -75,7 +79,8 @@ export async function callableCommands(
 }
 
 /**
- * Returns the caller of a run, which has a place among those of its caller until it is released.
+ * Authenticates the caller of a run, and reserves one of its places for active runs until
+ * released.
  * @throws AuthenticationError ERR_EAUTH_TOKEN, BridgeError ERR_COMMAND_BUSY
  */
 export async function acquireCaller(
@@ -86,7 +91,7 @@ export async function acquireCaller(
 ): Promise<ResolvedCaller> {
   const caller = await resolveCaller(host, asked, releases);
   if (!places.tryTake(caller.name)) {
-    throw new BridgeError('ERR_COMMAND_BUSY', 'as many runs of this caller as may be are active');
+    throw new BridgeError('ERR_COMMAND_BUSY', 'too many active runs of this caller; retry later');
   }
   releases.add(() => places.release(caller.name));
   return caller;
@@ -105,13 +110,13 @@ function uniqueCallerName(subject: Subject): string {
   }
 }
 
-/** What stands for a secret where rules look at parameters. */
+/** Text that replaces secrets in the parameters that rules see. */
 const masked = '********';
 
 /**
- * Whether a caller may call a command, with these parameters, on all of these minions.
- * @returns who asked, and by which rule; `undefined`: no rule was asked
- * @throws BridgeError ERR_COMMAND_DENIED, which says nothing of the rules
+ * Checks that a caller may call a command with these parameters on all of these minions.
+ * @returns the requester and the rule, or `undefined` if no rule applies
+ * @throws BridgeError ERR_COMMAND_DENIED, without details of the rules
  */
 export function authorizeCommand(
   host: ExtensionHost,
@@ -129,7 +134,7 @@ export function authorizeCommand(
   return { who: actorOf(subject), rule };
 }
 
-/** A call of a command as rules look at it. */
+/** Returns a call of a command in the form that rules match. */
 export function aclCallOf(command: CompiledCommand, parameters: Parameters): Call {
   const { open, secret } = command.split(parameters);
   const kwargs = new Map([
@@ -140,8 +145,9 @@ export function aclCallOf(command: CompiledCommand, parameters: Parameters): Cal
 }
 
 /**
- * What a caller's target is evaluated over: the minions that rules name for all of these commands.
- * `undefined`: all minions, because no rule is asked or the caller may do everything.
+ * Returns the minions over which a caller's target is evaluated: those that rules permit for all
+ * of these commands. Returns `undefined` for all minions, if no rule applies or the caller has no
+ * limits.
  */
 export function reachOfCaller(
   host: Pick<ExtensionHost, 'policy'>,
@@ -153,19 +159,28 @@ export function reachOfCaller(
   return reachOf({ subject, action: 'command', calls }, inForce);
 }
 
-/** Whether a rule denies it or the target means nobody, a caller is told the same. */
+/**
+ * Returns the error for a denied call. It is the same for a target without minions, so that a
+ * caller cannot distinguish the two.
+ */
 export function deniedForTarget(name: string): BridgeError {
-  return commandDenied(name, 'no rule permits it with these parameters there');
+  return commandDenied(
+    name,
+    'no rule permits the command with these parameters on all of these minions',
+  );
 }
 
-/** What holds whoever calls. @throws BridgeError ERR_COMMAND_DENIED */
+/**
+ * Checks that a command may run on these minions, whoever the caller is.
+ * @throws BridgeError ERR_COMMAND_DENIED
+ */
 export function requireWithin(
   host: Pick<ExtensionHost, 'isWithin'>,
   { definition: { name, within } }: CompiledCommand,
   minions: readonly string[],
 ): void {
   if (within === undefined || host.isWithin(minions, within)) return;
-  throw commandDenied(name, 'not all of the target is what the command is for');
+  throw commandDenied(name, 'the target has minions outside of the `within` of the command');
 }
 
 function commandDenied(name: string, reason: string): BridgeError {

@@ -1,4 +1,4 @@
-/** Runs that the members of a cluster have not ended: another one goes on when a member is gone. */
+/** Runs of a cluster's members. If a member fails, another one continues its runs. */
 
 import type { Logger } from 'pino';
 import type { SharedArea, StateOperation } from '#master';
@@ -8,18 +8,20 @@ import { type HeldRow, HeldRows } from '#store';
 import { RunUpdates } from './run-updates.ts';
 import type { TrackedRun } from './tracked-run.ts';
 
-/** A member may hear so much later than others of a run that has begun. */
+/**
+ * Maximum time after which a member learns of a run that another member started, in milliseconds.
+ */
 const hearMs = 500;
 
 export interface ClusterRunsOptions<C> {
   readonly state: SharedArea;
-  /** Part of the key of its rows. */
+  /** Part of the key of the rows. */
   readonly kind: string;
-  /** What it takes to ask for a run again, in its row. */
+  /** Row with the request, so that another member can repeat it. */
   readonly row: RowCodec<C>;
-  /** Goes on with a run that another process began; it is forgotten where this rejects. */
+  /** Continues a run that another process started. If this rejects, the run is forgotten. */
   readonly resume: (id: string, call: C) => Promise<void>;
-  /** A run that is known here, of whichever process. */
+  /** Returns a run that this member knows, of any process. */
   readonly find: (id: string) => AnyRun | undefined;
   readonly log: Logger;
 }
@@ -27,17 +29,17 @@ export interface ClusterRunsOptions<C> {
 type AnyRun = TrackedRun<{ readonly type: string }, { readonly status: string }>;
 
 /**
- * A run has a row, with what it takes to ask for it again, sealed; what it tells reaches who follows
- * it at another member.
- * @typeParam C - what it takes to ask for a run again
+ * Active runs of all members. Each run has a sealed row with its request. Its updates are sent to
+ * members at which it is followed.
+ * @typeParam C - request that is needed to repeat a run
  */
 export class ClusterRuns<C extends object> {
-  /** A row for each run that is not over. */
+  /** Rows of the active runs. */
   readonly rows: HeldRows;
   readonly #options: ClusterRunsOptions<C>;
   readonly #updates: RunUpdates;
   readonly #waiting = new Map<string, Set<() => void>>();
-  /** Told when a run is heard of that somebody asks for. */
+  /** Callbacks for awaited runs, called when a run becomes known. */
   readonly #expected = new Map<string, () => void>();
 
   private constructor(options: ClusterRunsOptions<C>, cluster: NonNullable<SharedArea['cluster']>) {
@@ -57,7 +59,7 @@ export class ClusterRuns<C extends object> {
     this.#updates = new RunUpdates({ cluster, kind, process: this.rows.process, find });
   }
 
-  /** `undefined`: there is no other member. */
+  /** Opens the runs. Returns `undefined` if there is no cluster. */
   static async open<C extends object>(
     options: ClusterRunsOptions<C>,
   ): Promise<ClusterRuns<C> | undefined> {
@@ -68,15 +70,15 @@ export class ClusterRuns<C extends object> {
     return runs;
   }
 
-  /** Whether a run that is known here is the one that goes on, or went on to its end. */
+  /** Whether a known run is active, or was active until its end. */
   isCurrent(run: AnyRun): boolean {
     return !run.isInterrupted && (this.rows.isElsewhere(run.id) || !this.#updates.follows(run));
   }
 
   /**
-   * Lets a run tell what another member tells of it, and in the end its outcome; who cancels it ends
-   * it there.
-   * @param outcome - reads it when it is over
+   * Forwards the updates and the outcome of a run of another member, and forwards a cancellation
+   * to that member.
+   * @param outcome - reads the outcome after the run ended
    */
   follow<U extends { readonly type: string }, O extends { readonly status: string }>(
     run: TrackedRun<U, O>,
@@ -86,7 +88,7 @@ export class ClusterRuns<C extends object> {
     const { log } = this.#options;
     const cancel = (): void => {
       this.rows.cancel(id, run.undoesOnCancel).catch((error: unknown) => {
-        log.error({ run: id, err: error }, 'a run was not cancelled');
+        log.error({ run: id, err: error }, 'could not cancel a run of another member');
       });
     };
     run.cancelled.addEventListener('abort', cancel, { once: true });
@@ -99,7 +101,7 @@ export class ClusterRuns<C extends object> {
     follow().catch((error: unknown) => run.fail(error));
   }
 
-  /** Resolves when nobody runs it any more. */
+  /** Resolves when no process runs it any more. */
   async over(id: string): Promise<void> {
     if (this.rows.get(id) === undefined) return;
     await new Promise<void>((resolve) => {
@@ -108,7 +110,7 @@ export class ClusterRuns<C extends object> {
     });
   }
 
-  /** What it takes to ask for a run again that is not over; waits a moment to hear of it. */
+  /** Returns the request of an active run. Waits briefly if the run is not known yet. */
   async find(id: string): Promise<C | undefined> {
     if (this.rows.get(id) === undefined) await this.#heard(id);
     const body = await this.rows.read(id);
@@ -123,13 +125,16 @@ export class ClusterRuns<C extends object> {
     this.#expected.delete(id);
   }
 
-  /** Makes this process the one that runs it; nothing is written where another one does. */
+  /**
+   * Returns the operations that make this process the owner of a run. Their write fails if another
+   * process owns it.
+   */
   take(id: string, call: C): StateOperation[] {
     const sealed = this.#options.state.seal(this.#options.row.encode(call));
     return this.rows.take(id, sealed);
   }
 
-  /** Leaves what this process runs to the others. */
+  /** Releases the runs of this process to the other members. */
   async close(): Promise<void> {
     this.#updates.close();
     await this.rows.close();

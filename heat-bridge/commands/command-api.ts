@@ -1,18 +1,21 @@
-/** The interface to commands. */
+/** API of commands. */
 
 import type { Catalog } from './command-catalog.ts';
 import { type CommandInfo, describeCommand } from './command-info.ts';
 import type { CommandCaller, CommandHandle, CommandRequest } from './command-request.ts';
 import type { CommandRunner } from './command-runner.ts';
 
-/** Commands of the catalog, and calls of them; see `Bridge`. */
+/** Commands of the catalog and their runs; see `Bridge`. */
 export type CommandApi = ReturnType<typeof createCommandApi>;
 
 export function createCommandApi(catalog: Catalog, runner: CommandRunner) {
   return {
-    /** In the order of their names. */
+    /** Returns the commands, sorted by name. */
     list: (): readonly CommandInfo[] => catalog.list().map(describeCommand),
-    /** @throws BridgeError ERR_COMMAND_UNKNOWN */
+    /**
+     * Returns one command.
+     * @throws BridgeError ERR_COMMAND_UNKNOWN
+     */
     show: (name: string): CommandInfo => describeCommand(catalog.get(name)),
     run: (name: string, request: CommandRequest): Promise<CommandHandle> =>
       runner.run(name, request, { isCarried: true }),

@@ -1,4 +1,4 @@
-/** Commands of a catalog, compiled: every fault of a definition is found before a command runs. */
+/** Compiled commands of a catalog. Errors in a definition are found before a command runs. */
 
 import type { JsonValue } from '#runtime';
 import { BridgeError } from '../errors.ts';
@@ -28,31 +28,37 @@ import { compileInstall } from './states/install-definition.ts';
 import { applyStatesCall, problemOfStates, statesFunction, statesKey } from './states/state-run.ts';
 import { findTextProblem, type TextProblem } from './text-checks.ts';
 
-/** A command that can be called. */
+/** Compiled command. */
 export interface CompiledCommand {
   readonly definition: CommandDefinition;
-  /** The minion's function. */
+  /** Function of the minion. */
   readonly fun: string;
-  /** What the shipped lists say of it. */
+  /** Classification of the function in the shipped lists. */
   readonly standing: FunctionReview['kind'];
   /**
-   * The parameters with their defaults.
-   * @throws BridgeError ERR_COMMAND_PARAMETERS, with the place and what was expected
+   * Validates parameters, and adds defaults.
+   * @throws BridgeError ERR_COMMAND_PARAMETERS, with the location and the expectation
    */
   check(parameters: unknown): Parameters;
-  /** @param secrets - where the target finds what is secret; without secrets it is not looked at */
+  /**
+   * Returns the call for the minions.
+   * @param secrets - reference of the secrets in the pillar; ignored without secrets
+   */
   toCall(parameters: Parameters, secrets: string): MinionCall;
-  /** What the target finds there. */
+  /** Returns the pillar data under that reference. */
   pillarOf(parameters: Parameters): Parameters;
-  /** The parameters that are secret, and the others. */
+  /** Splits parameters into secret ones and others. */
   split(parameters: Parameters): { readonly secret: Parameters; readonly open: Parameters };
   /** Whether any of the parameters is secret. */
   givesSecrets(parameters: Parameters): boolean;
-  /** Why a return means failure although the retcode is 0; `undefined`: it does not. */
+  /** Returns the reason why a return with retcode 0 is a failure, or `undefined`. */
   problemOfReturn(value: unknown): string | undefined;
 }
 
-/** @throws BridgeError ERR_CATALOG */
+/**
+ * Compiles a command.
+ * @throws BridgeError ERR_CATALOG
+ */
 function compileCommand(
   definition: CommandDefinition,
   standings: FunctionReviews,
@@ -72,7 +78,7 @@ function compileCommand(
   return {
     definition,
     fun,
-    // States are reviewed by the operator, and what applies them is nobody else's choice.
+    // The operator reviews states, and callers cannot choose the function that applies them.
     standing: state === undefined && install === undefined ? standing.kind : 'reviewed',
     check: (given) => {
       const checked = parameters.check(
@@ -81,7 +87,7 @@ function compileCommand(
           findTextProblem(values, schema, { isRendered: state !== undefined }) ??
           findWordProblem(values, words),
       );
-      // Before it is published: what cannot be compiled is the caller's to correct.
+      // Compile before publishing, so that errors are reported to the caller.
       statesOf?.(checked);
       return checked;
     },
@@ -95,7 +101,7 @@ function compileCommand(
     pillarOf: (given) =>
       statesOf === undefined
         ? pickParameters(given, isSecret)
-        : { [statesKey]: statesOf(given).states as JsonValue }, // values of JSON and nothing else
+        : { [statesKey]: statesOf(given).states as JsonValue }, // JSON values only
     split: (given) => ({
       secret: pickParameters(given, isSecret),
       open: pickParameters(given, (key) => !isSecret(key)),
@@ -112,7 +118,7 @@ function functionName({ name, function: fun, state, install }: CommandDefinition
     install === undefined ? undefined : statesFunction,
   ].filter((it) => it !== undefined);
   if (one !== undefined && more.length === 0) return one;
-  throw catalogError(name, '', 'expected either function or state or install');
+  throw catalogError(name, '', 'set exactly one of function, state and install');
 }
 
 function defaultArguments(names: readonly string[], secret: readonly string[]): ArgumentSources {
@@ -120,7 +126,7 @@ function defaultArguments(names: readonly string[], secret: readonly string[]): 
   return Object.fromEntries(open.map((parameter) => [parameter, { parameter }]));
 }
 
-/** Parameters that the shipped list lets have one word alone. */
+/** Returns the parameters to which the shipped list permits a single word only. */
 function singleWordParameters(
   sources: ArgumentSources,
   { isOpen, keywords }: ReviewedFunction,
@@ -156,8 +162,8 @@ function compileReturns({
     const unapplied = install === undefined ? undefined : problemOfStates(value);
     if (unapplied !== undefined) return unapplied;
     const problem = shape?.(value);
-    if (problem !== undefined) return `the return has not the promised shape: ${problem.expected}`;
-    return sign?.(value) === undefined ? undefined : 'the return does not mean success';
+    if (problem !== undefined) return `the return does not match returns: ${problem.expected}`;
+    return sign?.(value) === undefined ? undefined : 'the return does not match success';
   };
 }
 
@@ -165,12 +171,13 @@ function pickParameters(parameters: Parameters, isMeant: (key: string) => boolea
   return Object.fromEntries(Object.entries(parameters).filter(([key]) => isMeant(key)));
 }
 
-/** Commands that can be called. */
+/** Catalog of compiled commands. */
 export class Catalog {
   readonly #commands: ReadonlyMap<string, CompiledCommand>;
 
   /**
-   * @param compiled - commands that no definition describes
+   * Compiles the definitions.
+   * @param compiled - additional commands without a definition
    * @throws BridgeError ERR_CATALOG
    */
   constructor(
@@ -181,25 +188,27 @@ export class Catalog {
     const commands = new Map(compiled.map((it) => [it.definition.name, it]));
     for (const definition of definitions) {
       const { name } = definition;
-      if (commands.has(name))
-        throw catalogError(name, '', 'there is a command of this name already');
+      if (commands.has(name)) throw catalogError(name, '', 'duplicate command name');
       commands.set(name, compileCommand(definition, standings));
     }
     this.#commands = commands;
   }
 
-  /** In the order of their names. */
+  /** Returns the commands, sorted by name. */
   list(): readonly CompiledCommand[] {
     return [...this.#commands.values()].sort((a, b) =>
       a.definition.name < b.definition.name ? -1 : 1,
     );
   }
 
-  /** @throws BridgeError ERR_COMMAND_UNKNOWN */
+  /**
+   * Returns the command with this name.
+   * @throws BridgeError ERR_COMMAND_UNKNOWN
+   */
   get(name: string): CompiledCommand {
     const found = this.#commands.get(name);
     if (found !== undefined) return found;
-    const text = 'no command of this name is in the catalog';
+    const text = 'the catalog has no command with this name';
     throw new BridgeError('ERR_COMMAND_UNKNOWN', text);
   }
 }

@@ -1,4 +1,4 @@
-/** A named command as somebody writes it: in a file of the catalog, or in a program. */
+/** Definition of a named command, in a catalog file or in a program. */
 
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
@@ -6,121 +6,129 @@ import type { WireValue } from '#minion-protocol';
 import { compileSchema, type JsonValue, schemaMistakes } from '#runtime';
 import { type BridgeError, CatalogError } from '../errors.ts';
 
-/** A JSON Schema; see docs/bridge.md for the keywords that are known. */
+/** JSON Schema; docs/bridge.md lists the supported keywords. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** Where the value of a keyword argument comes from. */
+/** Source of the value of a keyword argument. */
 export type ArgumentSource =
-  /** The parameter of this name. */
+  /** Value of the parameter with this name. */
   | { readonly parameter: string }
-  /** Always this. */
+  /** Constant value. */
   | { readonly value: JsonValue }
-  /** A map, each value of which comes from somewhere. */
+  /** Map whose values have sources. */
   | { readonly map: Readonly<Record<string, ArgumentSource>> };
 
-/** A keyword of a Python function; what begins with `__` is Salt's own. */
+/** Form of keywords of Python functions. Names with the prefix `__` are reserved by Salt. */
 export const keywordForm: RegExp = /^(?!__)[A-Za-z_][A-Za-z0-9_]*$/;
 
 const strict = { additionalProperties: false };
 const Words = Type.String({ minLength: 1, maxLength: 4096 });
-/** A JSON Schema. */
+/** JSON Schema. */
 const Schema = Type.Unsafe<JsonSchema>(Type.Object({}));
 const Count = Type.Integer({ minimum: 1, maximum: 1_000_000 });
 
-/** Limits of the runs of a command at a time. */
+/** Limits on concurrent runs of a command. */
 const Concurrency = Type.Object(
   {
-    /** Runs on one minion. Default: no limit. */
+    /** Maximum number of runs on one minion. Default: unlimited. */
     perTarget: Type.Optional(Count),
-    /** Runs in all. Default: no limit. */
+    /** Maximum number of runs in total. Default: unlimited. */
     total: Type.Optional(Count),
-    /** Further runs that wait for their turn, as long as their time lasts. Default 0. */
+    /** Maximum number of further runs that wait for their turn until their deadline. Default: 0. */
     queue: Type.Optional(Type.Integer({ minimum: 0, maximum: 100_000 })),
   },
   strict,
 );
 
-/** Everything but the name; what stands behind a name in a file. */
+/** Definition without its name, as in a file. */
 const CommandBody = Type.Object(
   {
     /** Effect of the command, for callers. */
     description: Words,
-    /** Version of the command. It grows when callers must change something. Default 1. */
+    /** Version of the command. Increase it when callers must change. Default: 1. */
     version: Type.Optional(Count),
-    /** Function of the minion: `module.function`. Either this, `state` or `install`. */
+    /**
+     * Function of the minion: `module.function`. Set exactly one of this, `state` and `install`.
+     */
     function: Type.Optional(
       Type.String({
         pattern: '^[A-Za-z_][A-Za-z0-9_]*(\\.[A-Za-z_][A-Za-z0-9_]*)+$',
         description: 'a function such as test.ping',
       }),
     ),
-    /** A state file of the master (`state.apply` with this name). */
+    /** State file of the master, applied with `state.apply`. */
     state: Type.Optional(
       Type.String({
         pattern: '^[A-Za-z0-9_][A-Za-z0-9_-]*(\\.[A-Za-z0-9_-]+)*$',
         description: 'the name of a state file such as mysql.user',
       }),
     ),
-    /** Content of a machine, in groups that follow each other; docs/cfn-init.md has the fields. */
+    /** Desired content of a machine, in ordered groups; docs/cfn-init.md describes the fields. */
     install: Type.Optional(
       Type.Unsafe<readonly Readonly<Record<string, unknown>>[]>(
         Type.Array(Type.Object({}), { minItems: 1, maxItems: 64 }),
       ),
     ),
-    /** JSON Schema of an object. Default: no parameters. */
+    /** JSON Schema of the parameters, of type object. Default: no parameters. */
     parameters: Type.Optional(Schema),
     /**
-     * Sources of the values: by keyword of the function, or by key of the state's `pillar`. Default:
-     * each parameter under its own name.
+     * Sources of the values, by keyword of the function or by key of the state's `pillar`.
+     * Default: each parameter under its own name.
      */
     arguments: Type.Optional(
       Type.Unsafe<Readonly<Record<string, ArgumentSource>>>(
         Type.Record(Type.String(), Type.Unknown()),
       ),
     ),
-    /** Parameters that no publication, log, event or job may hold; of `state` and `install` alone. */
+    /**
+     * Parameters that must not appear in publications, logs, events and jobs. Supported with
+     * `state` and `install` only.
+     */
     secret: Type.Optional(Type.Unsafe<readonly string[]>(Type.Array(Words))),
-    /** A compound target: minions beyond it are refused, whoever calls. */
+    /** Compound target. Minions outside of it are rejected for every caller. */
     within: Type.Optional(Words),
-    /** Maximum duration of a run, its retries included. Default 60. In files `timeout`. */
+    /** Maximum duration of a run with its retries, in seconds. Default: 60. In files: `timeout`. */
     timeoutSeconds: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 86_400 })),
-    /** Number of retries on minions that failed or did not answer. Default 0. */
+    /** Number of retries on minions that failed or did not respond. Default: 0. */
     retries: Type.Optional(Type.Integer({ minimum: 0, maximum: 10 })),
-    /** Whether running it twice does no more than once. Default false. */
+    /** Whether running the command twice has the same effect as running it once. Default: false. */
     idempotent: Type.Optional(Type.Boolean()),
     concurrency: Type.Optional(Concurrency),
-    /** JSON Schema of what a minion returns. Default: anything. */
+    /** JSON Schema of a minion's return. Default: anything. */
     returns: Type.Optional(Schema),
-    /** JSON Schema of a return that means success, beside a retcode of 0. Default: any. */
+    /** JSON Schema of a successful return, in addition to a retcode of 0. Default: anything. */
     success: Type.Optional(Schema),
     /** Replacement for callers of a deprecated command. */
     deprecated: Type.Optional(Words),
-    /** Reason to expose a function that the shipped list does not have. */
+    /** Reason why a function is exposed that the shipped list does not have. */
     reviewed: Type.Optional(Type.String({ minLength: 10, maxLength: 4096 })),
-    /** Confirms that the function may be exposed although it runs what it is handed. */
+    /** Confirms that the function may be exposed although it runs its arguments as code. */
     unsafe: Type.Optional(Type.Literal('i-understand')),
   },
   strict,
 );
 const compiledBody = compileSchema(CommandBody);
 
-/** A named command. */
+/** Named command. */
 export interface CommandDefinition extends Readonly<Static<typeof CommandBody>> {
-  /** Parts of lower-case letters, digits and `-` with dots between them: `mysql.create-user`. */
+  /**
+   * Name: parts of lower-case letters, digits and `-`, separated by dots. Example:
+   * `mysql.create-user`.
+   */
   readonly name: string;
 }
 
-/** Names of commands and plans. */
+/** Form of names of commands and plans. */
 export const catalogNameForm: RegExp = /^[a-z][a-z0-9-]*(?:\.[a-z0-9][a-z0-9-]*)+$/;
 const maxSources = 32;
 
 /**
- * Reads what stands behind a name. In files an argument may be written as the name of a parameter.
+ * Parses a definition. An argument may also be the name of a parameter.
  * @throws BridgeError ERR_CATALOG
  */
 export function parseCommandDefinition(name: string, value: unknown): CommandDefinition {
   if (!catalogNameForm.test(name) || name.length > 128) {
-    throw catalogError(name, '', 'expected a name such as mysql.create-user');
+    throw catalogError(name, '', 'invalid name; use a name such as mysql.create-user');
   }
   refuseForm(name, value, { body: compiledBody, schema: CommandBody });
   const { arguments: given, ...rest } = compiledBody.Parse(value);
@@ -132,7 +140,10 @@ export function parseCommandDefinition(name: string, value: unknown): CommandDef
   return { ...rest, name, arguments: Object.fromEntries(sources) };
 }
 
-/** @throws BridgeError ERR_CATALOG */
+/**
+ * Parses the source of an argument.
+ * @throws BridgeError ERR_CATALOG
+ */
 function parseArgumentSource(
   name: string,
   field: string,
@@ -153,25 +164,28 @@ function parseArgumentSource(
       return { map: Object.fromEntries(inner) };
     }
   }
-  throw catalogError(name, field, 'expected the name of a parameter, {value: …} or {map: …}');
+  throw catalogError(name, field, 'must be the name of a parameter, {value: …} or {map: …}');
 }
 
-/** What may stand behind a name. */
+/** Compiled form of a definition. */
 interface DefinitionForm {
   readonly body: { Check(value: unknown): boolean };
-  /** Of the same. */
+  /** Schema from which `body` was compiled. */
   readonly schema: TSchema;
 }
 
-/** @throws CatalogError with all that is wrong with the form of a definition */
+/**
+ * Checks the form of a definition.
+ * @throws CatalogError with all errors
+ */
 export function refuseForm(name: string, value: unknown, { body, schema }: DefinitionForm): void {
   if (body.Check(value)) return;
   throw new CatalogError(name, schemaMistakes(schema, value));
 }
 
 /**
- * Looks at an entry of a file, by its schema.
- * @param example - of a name
+ * Checks a catalog entry by its schema.
+ * @param example - example of a name
  * @throws BridgeError ERR_CATALOG
  */
 export function checkCatalogEntry(
@@ -180,12 +194,15 @@ export function checkCatalogEntry(
   { example, ...form }: DefinitionForm & { readonly example: string },
 ): void {
   if (!catalogNameForm.test(name) || name.length > 128) {
-    throw catalogError(name, '', `expected a name such as ${example}`);
+    throw catalogError(name, '', `invalid name; use a name such as ${example}`);
   }
   refuseForm(name, value, form);
 }
 
-/** Reads a command of a catalog file. @throws BridgeError ERR_CATALOG */
+/**
+ * Parses a command of a catalog file.
+ * @throws BridgeError ERR_CATALOG
+ */
 export function parseCommandEntry(name: string, value: unknown): CommandDefinition {
   if (!isPlainMap(value)) return parseCommandDefinition(name, value);
   const concurrency = withOptionNames(value.concurrency, {
@@ -199,7 +216,10 @@ export function parseCommandEntry(name: string, value: unknown): CommandDefiniti
   });
 }
 
-/** A command or a plan of a file, with the options of programs. @throws BridgeError ERR_CATALOG */
+/**
+ * Converts the fields of a command or a plan in a file to the options of programs.
+ * @throws BridgeError ERR_CATALOG
+ */
 export function withDefinitionOptionNames(
   name: string,
   value: Readonly<Record<string, unknown>>,
@@ -211,53 +231,53 @@ export function withDefinitionOptionNames(
   return Object(renamed);
 }
 
-/** How the fields of a file become the options of programs. */
+/** Mapping from fields of a file to options of programs. */
 interface FieldNames {
-  /** Fields of files, with the options of programs that they mean. */
+  /** Options of programs, by field of files. */
   readonly names: ReadonlyMap<string, string>;
   readonly refuse: (field: string, problem: string) => BridgeError;
 }
 
 /**
- * The fields of a map in a file, as the options of programs.
- * @throws what `refuse` makes, for names that only programs have
+ * Returns a map of a file with the option names of programs.
+ * @throws the error of `refuse` for option names that only programs have
  */
 export function withOptionNames(value: unknown, { names, refuse }: FieldNames): unknown {
   if (!isPlainMap(value)) return value;
   const inFile = new Map([...names].map(([field, option]) => [option, field]));
   const renamed = Object.entries(value).map(([key, it]) => {
     const field = inFile.get(key);
-    if (field !== undefined) throw refuse(key, `in files this is ${field}`);
+    if (field !== undefined) throw refuse(key, `unknown in files; use ${field}`);
     return [names.get(key) ?? key, it];
   });
   return Object.fromEntries(renamed);
 }
 
-/** What a minion is asked for. */
+/** Call for minions. */
 export interface MinionCall {
   readonly fun: string;
   readonly kwarg: Readonly<Record<string, WireValue>>;
 }
 
-/** Whether it is an object of JSON. */
+/** Whether a value is a JSON object. */
 export function isPlainMap(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Why a definition cannot be used. */
+/** Returns the error of an invalid definition. */
 export function catalogError(name: string, field: string, problem: string): CatalogError {
   return new CatalogError(name, [{ path: field === '' ? [] : field.split('.'), problem }]);
 }
 
-/** A command whose parameters are typed by their schema. */
+/** Command whose parameters are typed by their schema. */
 export interface TypedCommand<N extends string, P> extends CommandDefinition {
   readonly name: N;
-  /** Of types alone. */
+  /** Exists for type inference only. */
   readonly '~params'?: P;
 }
 
 /**
- * A command in a program, typed by its TypeBox schema.
+ * Defines a command in a program, typed by its TypeBox schema.
  * @throws BridgeError ERR_CATALOG
  */
 export function defineCommand<const N extends string, S extends TSchema>(
@@ -265,7 +285,7 @@ export function defineCommand<const N extends string, S extends TSchema>(
   definition: Omit<CommandDefinition, 'name' | 'parameters'> & { readonly parameters: S },
 ): TypedCommand<N, Static<S>> {
   const { parameters } = definition;
-  // The schema as JSON: what TypeBox knows of it besides is of types alone.
+  // Convert the schema to JSON, which drops TypeBox's type information.
   const plain: unknown = JSON.parse(JSON.stringify(parameters));
   return parseCommandDefinition(name, { ...definition, parameters: plain }) as TypedCommand<
     N,

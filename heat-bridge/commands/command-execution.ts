@@ -14,30 +14,30 @@ import type { MinionCall } from './command-definition.ts';
 import type { CommandOutcome, CommandResult } from './command-request.ts';
 import { type CommandRun, unaddressedResults } from './command-run.ts';
 
-/** What is to be done. */
+/** Input of an execution. */
 export interface CommandExecution {
   readonly command: CompiledCommand;
   readonly call: MinionCall;
   readonly user: string;
   readonly by: AuditRequester | undefined;
-  /** Ends the run, whatever of it is left. */
+  /** Ends the run at its deadline. */
   readonly deadline: AbortSignal;
-  /** Ends it as if it had been cancelled. */
+  /** Ends the run as if it had been cancelled. */
   readonly ended: AbortSignal;
-  /** The master is being closed: what is under way is left to the next one. */
+  /** Fires when the master closes. The next process continues the run. */
   readonly left?: AbortSignal;
-  /** Its first job, where that was published before. */
+  /** Follows the first job, if an earlier process published it. */
   readonly resume?: (options: {
     readonly signal: AbortSignal;
     readonly patienceSeconds: number;
   }) => AsyncIterable<JobUpdate>;
-  /** Seconds until the deadline. */
+  /** Returns the number of seconds until the deadline. */
   readonly secondsLeft: () => number;
 }
 
 /**
- * Publishes, and tries again where the command may be. In the last attempt, minions have until the
- * deadline: one that does not answer may be busy or away, and return later.
+ * Publishes the command, and retries it if permitted. In the last attempt, minions have until the
+ * deadline, because a minion that does not respond may be busy or away.
  */
 export async function executeCommandRun(
   jobs: Pick<MasterApi['jobs'], 'run' | 'publish'>,
@@ -49,11 +49,14 @@ export async function executeCommandRun(
   const progress: RunProgress = { results: new Map(), jids: [], running: new Set() };
   const { results, jids } = progress;
   const tries = definition.idempotent === true ? (definition.retries ?? 0) : 0;
-  /** @returns minions that the process that published the job never sent it to */
+  /**
+   * Follows a job.
+   * @returns minions to which the process that published the job never sent it
+   */
   const followAttempt = async (updates: AsyncIterable<JobUpdate>): Promise<readonly string[]> => {
     let notSent: readonly string[] = [];
     for await (const update of updates) {
-      // Those that were still at it when the run ended are not silent.
+      // Minions that were still working when the run ended are not silent.
       if (update.type === 'finished' && end.aborted) break;
       if (update.type === 'published') notSent = update.notSent ?? [];
       handleJobUpdate(work, run, update, progress);
@@ -69,7 +72,7 @@ export async function executeCommandRun(
     const now = { attempt, left, end, patienceSeconds };
     const notSent = await followAttempt(startAttempt(jobs, run, work, now));
     if (notSent.length > 0 && !end.aborted) {
-      // Another job: this one is known as it was published.
+      // Publish another job, because this one's publication is known.
       await followAttempt(jobs.run(jobRequestOf(run, work, notSent, { patienceSeconds }), end));
     }
     left = run.minions.filter((minion) => results.get(minion)?.state !== 'succeeded');
@@ -105,7 +108,7 @@ interface Attempt {
 interface RunProgress {
   readonly results: Map<string, CommandResult>;
   readonly jids: string[];
-  /** Minions that said that they run it. */
+  /** Minions that reported that they run the command. */
   readonly running: Set<string>;
 }
 
@@ -132,7 +135,7 @@ function handleJobUpdate(
       run.tell({ type: 'published', jid, minions: update.minions });
       break;
     case 'return':
-      // A command is for minions, not for what they manage.
+      // Only returns of minions count, not those of the resources that they manage.
       if (update.resource === undefined)
         recordResult(run, jid, results, commandResultOf(command, update));
       break;
@@ -147,12 +150,12 @@ function handleJobUpdate(
       const addressed = new Set(run.minions);
       for (const minion of update.silent.filter((id) => addressed.has(id))) {
         const reason = notSent.has(minion)
-          ? 'it was never sent: the master ended before'
-          : 'it did not answer';
+          ? 'never sent, because the master ended first'
+          : 'no response';
         recordResult(run, jid, results, { minion, state: 'silent', reason });
       }
       for (const minion of update.reconnecting) {
-        const reason = 'it had not come back from the restart of the master';
+        const reason = 'not reconnected after the restart of the master';
         recordResult(run, jid, results, { minion, state: 'reconnecting', reason });
       }
     }
@@ -169,7 +172,7 @@ function recordResult(
   run.tell({ type: 'result', jid, result });
 }
 
-/** What a return means. */
+/** Returns the result of a minion's return. */
 export function commandResultOf(
   command: CompiledCommand,
   {
@@ -191,7 +194,7 @@ function unfinishedMinions(run: CommandRun, results: ReadonlyMap<string, Command
   });
 }
 
-/** What was begun is not left to itself. */
+/** Terminates the job on minions that have not finished. */
 async function terminateJob(
   jobs: Pick<MasterApi['jobs'], 'publish'>,
   jid: string | undefined,
@@ -213,7 +216,7 @@ function commandOutcomeOf(
 ): CommandOutcome {
   const all = run.minions.map((minion): CommandResult => {
     const isSilent = work.deadline.aborted && !running.has(minion);
-    const reason = isSilent ? 'it did not answer before the deadline' : 'the run ended before it';
+    const reason = isSilent ? 'no response before the deadline' : 'the run ended first';
     return results.get(minion) ?? { minion, state: 'unfinished', reason };
   });
   const status = outcomeStatus(run, work, [...all, ...unaddressedResults(run.leftOut)]);
@@ -231,7 +234,7 @@ function outcomeStatus(
   return deadline.aborted && !run.cancelled.aborted ? 'timeout' : 'cancelled';
 }
 
-/** What became of a run in which every minion had its say. */
+/** Returns the status of a run in which every minion has a result, or `undefined` otherwise. */
 export function completedStatus(
   results: readonly CommandResult[],
 ): 'succeeded' | 'failed' | undefined {

@@ -1,4 +1,4 @@
-/** The public description of a command. */
+/** Public description of a command. */
 
 import Type, { type Static } from 'typebox';
 import { Texts } from '#store';
@@ -6,22 +6,25 @@ import type { CompiledCommand } from './command-catalog.ts';
 import type { CommandDefinition, JsonSchema } from './command-definition.ts';
 
 const Text = Type.String();
-/** A JSON Schema. */
+/** JSON Schema. */
 export const SchemaField = Type.Unsafe<JsonSchema>(Type.Unknown());
 
-/** Description of a command for those who may call it. */
+/** Description of a command for its callers. */
 export const CommandSchema = Type.Object({
   name: Text,
   description: Text,
   version: Type.Integer(),
-  /** The minion's function, or the state file that is applied. */
+  /** Function of the minion. For a state file, the function that applies it. */
   function: Text,
   state: Type.Optional(Text),
-  /** Whether the shipped list has the function, or why an operator exposes it. */
+  /**
+   * Classification of the function: `reviewed` and `unsafe` are in the shipped lists; `unknown`
+   * functions are exposed by the operator.
+   */
   standing: Type.Enum(['reviewed', 'unsafe', 'unknown']),
   parameters: SchemaField,
   secret: Texts,
-  /** Seconds. */
+  /** Timeout, in seconds. */
   timeout: Type.Number(),
   retries: Type.Integer(),
   idempotent: Type.Boolean(),
@@ -32,9 +35,9 @@ export const CommandSchema = Type.Object({
 
 /** Description of a command; {@link CommandSchema} documents its fields. */
 export type CommandInfo = Readonly<Static<typeof CommandSchema>> & {
-  /** Reason for which an operator exposes the function. */
+  /** Reason why an operator exposes the function. */
   readonly reviewed?: string;
-  /** Target beyond which the command is refused. */
+  /** Target outside of which the command is rejected. */
   readonly within?: string;
 };
 

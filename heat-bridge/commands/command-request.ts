@@ -1,4 +1,4 @@
-/** A call of a named command, and its results. */
+/** Request for a run of a named command, and its results. */
 
 import Type, { type Static } from 'typebox';
 import type { Subject } from '#acl';
@@ -8,74 +8,79 @@ import { Texts } from '#store';
 import type { Parameters } from './parameters.ts';
 
 /**
- * Who asks: somebody whom the program vouches for, whoever has a token of the master's, or `local`:
- * whoever may use the master's own interface, which no rule is asked about.
+ * Caller: a subject for which the program vouches, the holder of a token of the master, or
+ * `local`, a user of the master's own interface to whom no rule applies.
  */
 export type CommandCaller = Subject | { readonly token: string } | 'local';
 
-/** A glob on ids, a list of ids, or any target. It means those that match for certain. */
+/**
+ * Target: a glob on ids, a list of ids, or any target of the master. It matches only minions that
+ * match for certain.
+ */
 export type CommandTarget = string | readonly string[] | TargetRequest;
 
-/** As a target of the master's. */
+/** Converts to a target of the master. */
 export function targetOf(target: CommandTarget): TargetRequest {
   if (typeof target === 'string') return { tgt: target };
   return 'tgt' in target ? target : { tgt: target, tgtType: 'list' };
 }
 
-/** A call of a named command. */
+/** Request for a run of a named command. */
 export interface CommandRequest<P = Parameters> {
   readonly target: CommandTarget;
-  /** Default: none. */
+  /** Parameters. Default: none. */
   readonly params?: P;
-  /** Default: the service that `createBridge` was given. */
+  /** Caller. Default: the service that `createBridge` was given. */
   readonly caller?: CommandCaller;
   /**
-   * Of the caller's: keys of one project say nothing in another. Whoever comes with a token of
-   * Keystone's has that token's project and no other. Default: none.
+   * Project of the request. Idempotency keys are separate for each project. For a Keystone token,
+   * it must be the token's project. Default: none.
    */
   readonly project?: string;
   /**
-   * The same key again, by the same caller for the same project and command, is the same run.
-   * 1 to 255 characters.
+   * Idempotency key, 1 to 255 characters. Repeating a key with the same caller, project and
+   * command returns the same run.
    */
   readonly idempotencyKey?: string;
-  /** Milliseconds since 1970, or a time. Default: the command's timeout from now on. */
+  /** Deadline, as milliseconds since 1970 or a `Date`. Default: the command's timeout from now. */
   readonly deadline?: Date | number;
-  /** Ends the run as {@link CommandHandle.cancel} does. */
+  /** Cancels the run, like {@link CommandHandle.cancel}. */
   readonly signal?: AbortSignal;
 }
 
 const Text = Type.String();
 
-/** Result of a command at a minion. */
+/** Result of a command on a minion. */
 export const ResultSchema = Type.Object({
   minion: Text,
   /**
-   * `silent`: it did not answer; `reconnecting`: it had not come back from a restart of the master
-   * in time; `unfinished`: the run ended before it did; `unaddressed`: the target lists this name,
-   * and it has no accepted key or the caller has no right to it.
+   * State. `silent`: no response; `reconnecting`: the minion did not reconnect in time after a
+   * restart of the master; `unfinished`: the run ended first; `unaddressed`: the target lists this
+   * name, but it has no accepted key or the caller has no rights on it.
    */
   state: Type.Enum(['succeeded', 'failed', 'silent', 'reconnecting', 'unfinished', 'unaddressed']),
   return: Type.Optional(Type.Unsafe<WireValue>(Type.Unknown())),
-  /** A number, except for a minion that sends something else. */
+  /** Retcode, usually a number. Minions may send other values. */
   retcode: Type.Optional(Type.Unsafe<WireValue>(Type.Unknown())),
-  /** For a person. */
+  /** Reason of the state, human-readable. */
   reason: Type.Optional(Text),
 });
 
-/** Result of a command at a minion; {@link ResultSchema} documents its fields. */
+/** Result of a command on a minion; {@link ResultSchema} documents its fields. */
 export type CommandResult = Readonly<Static<typeof ResultSchema>>;
 
 /** Outcome of a run. */
 export const OutcomeSchema = Type.Object({
   id: Text,
   command: Text,
-  /** `interrupted`: the master ended meanwhile; what is known of its minions is in `results`. */
+  /**
+   * Status. `interrupted`: the master ended during the run; `results` has the results until then.
+   */
   status: Type.Enum(['succeeded', 'failed', 'timeout', 'cancelled', 'interrupted']),
   results: Type.Unsafe<readonly CommandResult[]>(Type.Array(ResultSchema)),
-  /** The jobs that were published for it. */
+  /** Ids of the published jobs. */
   jids: Texts,
-  /** Present if the caller's rights limited the target to minions that they name. */
+  /** Set if the caller's rights limited the target. */
   isNarrowed: Type.Optional(Type.Literal(true)),
 });
 
@@ -84,11 +89,11 @@ export type CommandOutcome = Readonly<Static<typeof OutcomeSchema>>;
 
 const jobFields = { jid: Text, minions: Texts };
 
-/** Updates of a run while it is under way; `outcome` is last. */
+/** Schemas of the updates of a run; `outcome` is last. */
 export const commandUpdates = [
   Type.Object({ type: Type.Literal('published'), ...jobFields }),
   Type.Object({ type: Type.Literal('running'), ...jobFields }),
-  /** May come again for a minion that is tried again. */
+  /** Result of a minion. Repeated if the minion is retried. */
   Type.Object({
     type: Type.Literal('result'),
     jid: Text,
@@ -100,23 +105,25 @@ export const commandUpdates = [
   }),
 ];
 
-/** An update of a run while it is under way; `outcome` is last. */
+/** Update of a run; `outcome` is last. */
 export type CommandUpdate = Readonly<Static<(typeof commandUpdates)[number]>>;
 
-/** A run that was begun, or was there before under the same key. */
+/** Run that was started, or that exists under the same idempotency key. */
 export interface CommandHandle {
-  /** A job id: that of its first job. */
+  /** Id of the run, which is the id of its first job. */
   readonly id: string;
   readonly command: string;
   readonly minions: readonly string[];
-  /** Names in the target that the command is not sent to; their results are `unaddressed`. */
+  /** Names in the target to which the command is not sent. Their results are `unaddressed`. */
   readonly missing: readonly string[];
-  /** Whether the key was used before, and this is that run. */
+  /** Whether the run existed under the same key. */
   readonly isRepeated: boolean;
-  /** What a minion does ends in a result and not in an error. Rejects where the master fails. */
+  /**
+   * Outcome. Failures of minions are results. Rejects only after an internal error of the master.
+   */
   readonly outcome: Promise<CommandOutcome>;
-  /** From the beginning, to any number of readers. */
+  /** Returns the updates from the start. It can be called any number of times. */
   updates(): AsyncIterable<CommandUpdate>;
-  /** Waits for nobody any more, and asks the minions to end the job. */
+  /** Cancels the run, and asks the minions to terminate the job. */
   cancel(): Promise<void>;
 }

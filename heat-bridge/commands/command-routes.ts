@@ -1,4 +1,4 @@
-/** Commands over HTTP, by the token of whoever calls. */
+/** HTTP routes of commands, authorised by the caller's token. */
 
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
@@ -25,7 +25,7 @@ const RunBody = Type.Object(
 );
 const compiledRunBody = compileSchema(RunBody);
 
-/** See {@link addRunRoutes}. */
+/** Adds the routes of {@link addRunRoutes} for commands. */
 export function addCommandRoutes(
   app: FastifyInstance,
   server: HttpServerContext,
@@ -54,7 +54,7 @@ export function addCommandRoutes(
     read: (caller, name, body) => {
       const { target: tgt, targetType, params, ...rest } = parseBody(compiledRunBody, body);
       const tgtType = targetType ?? (typeof tgt === 'string' ? 'glob' : 'list');
-      // JSON, as it came; the command's schema checks it.
+      // JSON as received; the command's schema validates it.
       const given = (params ?? {}) as Parameters;
       return () => api.run(name, { ...rest, target: { tgt, tgtType }, params: given, caller });
     },
@@ -64,7 +64,7 @@ export function addCommandRoutes(
   });
 }
 
-/** Leaves out which minions the operator means, and why a function is exposed. */
+/** Returns the description without the operator's target and reason. */
 function publicCommandInfo({
   within: _within,
   reviewed: _reviewed,

@@ -1,4 +1,4 @@
-/** Commands at the local socket. A client of the socket may do everything. */
+/** RPC methods of commands on the local socket. Its clients have all rights. */
 
 import Type from 'typebox';
 import { type ExtensionHost, extensionMethod, extensionStream, type RpcTable } from '#master';
@@ -11,17 +11,17 @@ const strict = { additionalProperties: false };
 
 export const Text = Type.String({ minLength: 1, maxLength: 65_536 });
 
-/** Caller of a method, for whom rules decide. Default: the operator. */
+/** Caller of a method, to whom rules apply. Default: the operator. */
 export const callerParameters = {
   /** Token of the caller. */
   token: Type.Optional(Text),
-  /** Name of a service that calls. */
+  /** Name of a service that is the caller. */
   service: Type.Optional(Text),
 };
 
-/** Parameters of a run, of a command or a plan. */
+/** Parameters of a run of a command or a plan. */
 export const runParameters = {
-  // JSON, as it came; the schema of the command checks it.
+  // JSON as received; the command's schema validates it.
   params: Type.Optional(Type.Unsafe<Parameters>(Type.Object({}))),
   idempotencyKey: Type.Optional(Text),
   project: Type.Optional(Text),
@@ -38,20 +38,20 @@ const RunParameters = Type.Object(
   strict,
 );
 
-/** If a caller is named, only what rules may permit it is listed. */
+/** Parameters of a list. If a caller is named, the list has only entries that rules may permit. */
 export const ListParameters = Type.Object(callerParameters, strict);
 
-/** What the first item of a run says of it. */
+/** First item of a run. */
 export interface RunStarted {
   readonly type: 'begun';
   readonly id: string;
   readonly minions: readonly string[];
-  /** Names in the target that the command is not sent to. */
+  /** Names in the target to which the command is not sent. */
   readonly missing: readonly string[];
   readonly isRepeated: boolean;
 }
 
-/** By name; called as `bridge.<name>`. */
+/** Returns the methods, called as `bridge.<name>`. */
 export function commandMethods(api: CommandApi, host: ExtensionHost): RpcTable {
   return {
     commands: extensionMethod({
@@ -80,18 +80,18 @@ export function commandMethods(api: CommandApi, host: ExtensionHost): RpcTable {
   };
 }
 
-/** The first item of a run. */
+/** Returns the first item of a run. */
 export function firstRunUpdate({ id, minions, missing, isRepeated }: CommandHandle): RunStarted {
   return { type: 'begun', id, minions, missing, isRepeated };
 }
 
-/** The operator, where nobody else is named. */
+/** Returns the caller of a method: the operator, if none is named. */
 export function rpcCallerOf(token: string | undefined, service: string | undefined): CommandCaller {
   if (token !== undefined) return { token };
   return service === undefined ? 'local' : { kind: 'service', name: service };
 }
 
-/** Streams a run behind its first item. The run continues without its reader. */
+/** Streams a run after its first item. The run continues if the reader disconnects. */
 export async function* streamRun<First, Update>(
   run: { updates(): AsyncIterable<Update> },
   first: First,

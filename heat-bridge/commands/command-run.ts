@@ -1,4 +1,4 @@
-/** A run of a command as its followers see it. */
+/** Run of a command, with its updates. */
 
 import type { AddressedMinions } from '#master';
 import type {
@@ -9,31 +9,29 @@ import type {
 } from './command-request.ts';
 import { TrackedRun } from './tracked-run.ts';
 
-/** The part of a target that a command is not sent to. */
+/** Part of a target to which a command is not sent. */
 export type LeftOut = Pick<AddressedMinions, 'isNarrowed' | 'missing'>;
 
 const nothing: LeftOut = { missing: [], isNarrowed: false };
 
-/** Results of the names that a target lists and that are not addressed. */
+/** Returns the results of names that a target lists, but that are not addressed. */
 export function unaddressedResults({ missing, isNarrowed }: LeftOut): readonly CommandResult[] {
-  const reason = isNarrowed
-    ? 'it has no accepted key, or the caller has no right to it'
-    : 'it has no accepted key';
+  const reason = isNarrowed ? 'no accepted key, or no rights of the caller' : 'no accepted key';
   return missing.map((minion) => ({ minion, state: 'unaddressed', reason }));
 }
 
-/** What a run is begun with. */
+/** Options of a new run. */
 export interface CommandRunOptions {
   readonly id: string;
   readonly command: string;
   readonly minions: readonly string[];
-  /** Default: nothing. */
+  /** Part of the target to which the command is not sent. Default: none. */
   readonly leftOut?: LeftOut | undefined;
-  /** Name of whoever it is of. */
+  /** Name of the caller. */
   readonly owner: string;
 }
 
-/** A run of a command. */
+/** Run of a command. */
 export class CommandRun extends TrackedRun<CommandUpdate, CommandOutcome> {
   readonly command: string;
   readonly minions: readonly string[];
@@ -46,7 +44,7 @@ export class CommandRun extends TrackedRun<CommandUpdate, CommandOutcome> {
     this.leftOut = leftOut;
   }
 
-  /** Returns the outcome with these results, and those of the names that are not addressed. */
+  /** Returns an outcome with these results and those of names that are not addressed. */
   outcomeOf(
     results: readonly CommandResult[],
     { status, jids }: Pick<CommandOutcome, 'jids' | 'status'>,

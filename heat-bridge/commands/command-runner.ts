@@ -1,4 +1,4 @@
-/** `bridge.run`: carries out runs of named commands, from the request to the release. */
+/** Runs named commands (`bridge.run`), from the request to the release of all resources. */
 
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
@@ -52,51 +52,54 @@ import { lateRunError, StoredRuns } from './stored-runs.ts';
 export interface CommandRunnerOptions {
   readonly host: ExtensionHost;
   readonly catalog: Catalog;
-  /** Caller of requests that name none. */
+  /** Service that is the caller of requests without one. */
   readonly service: string;
   readonly quotas: RunQuotas;
-  /** Secrets of runs, if they share a pillar with those of another runner. */
+  /** Secrets of runs, if they are shared with another runner. */
   readonly secrets?: RunSecrets;
-  /** Called for each run that begins. */
+  /** Called for each run that starts. */
   readonly onBegin?: ((run: CommandRun) => void) | undefined;
 }
 
-/** A call of a command: its caller and its minions are known. */
+/** Request with its authenticated caller and resolved minions. */
 export interface CommandCall {
   readonly caller: ResolvedCaller;
   readonly command: CompiledCommand;
-  /** As `command.check` gave them. */
+  /** Validated parameters. */
   readonly parameters: Parameters;
   readonly minions: readonly string[];
-  /** Part of the target that the command is not sent to. Default: nothing. */
+  /** Part of the target to which the command is not sent. Default: none. */
   readonly leftOut?: LeftOut | undefined;
-  /** Milliseconds since 1970, or a time. Default: the command's timeout from now on. */
+  /** Deadline, as milliseconds since 1970 or a `Date`. Default: the command's timeout from now. */
   readonly deadline?: Date | number | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Absent: nothing of the run is stored. */
+  /** Idempotency key. Absent if nothing of the run is stored. */
   readonly key?: RunKey | undefined;
   readonly options?: RunOptions;
 }
 
-/** Options of a run that only parts of the bridge may set. */
+/** Internal options of a run. */
 export interface RunOptions {
-  /** Id of its first job, which has none yet. Default: a new one. */
+  /** Unused job id for its first job. Default: a new one. */
   readonly jid?: string | undefined;
-  /** Called once rules have permitted the run; if it rejects, nothing is run. */
+  /** Called after rules have permitted the run. If it rejects, nothing runs. */
   readonly permitted?: (() => Promise<void>) | undefined;
-  /** Whether the run continues at another member by itself. Default: its caller must ask again. */
+  /**
+   * Whether another member continues the run automatically. Default: false; its caller must repeat
+   * the request.
+   */
   readonly isCarried?: boolean;
 }
 
-/** An idempotency key, and the request that it was used for. */
+/** Idempotency key, and the request for which it was used. */
 interface RunKey {
   readonly owner: IdempotencyKeyOwner;
   readonly digest: string;
-  /** The request, for another member of the cluster. */
+  /** Request for another member of the cluster to repeat. */
   readonly carried?: CarriedCall | undefined;
 }
 
-/** A request as another member of the cluster repeats it: in its row, sealed. */
+/** Row with a request that another member of the cluster can repeat, sealed. */
 const carriedCallRow = defineRow({
   name: 'call of a command',
   schema: Type.Object({
@@ -112,28 +115,28 @@ const carriedCallRow = defineRow({
 
 type CarriedCall = RowOf<typeof carriedCallRow>;
 
-/** One run, from its request to its release. */
+/** State of one run, from its request to its release. */
 interface Run {
-  /** `found`: another request, or another member, carries it out. */
+  /** State. `found`: another request or member runs it. */
   state: 'called' | 'permitted' | 'found' | 'begun' | 'over';
   readonly call: CommandCall;
   readonly releases: Releases;
-  /** Requester of its jobs; `undefined` if no rule was asked. */
+  /** Requester of its jobs, or `undefined` if no rule applies. */
   by: AuditRequester | undefined;
   minions: readonly string[];
-  /** Milliseconds since 1970. */
+  /** Deadline, in milliseconds since 1970. */
   deadline: number;
-  /** Its place among the runs of the command, once it is admitted. */
+  /** Its place among the command's concurrent runs, after it is admitted. */
   seat: RunSlot | undefined;
-  /** Absent: nothing of it is stored. */
+  /** Stored form. `undefined` if nothing of it is stored. */
   stored: StoredRun | undefined;
   /** Whether its key was used before. */
   isRepeated: boolean;
-  /** Whether its job was published before. */
+  /** Whether an earlier process published its job. */
   isResumed: boolean;
 }
 
-/** Carries out runs of the commands of a catalog. */
+/** Runs the commands of a catalog. */
 export class CommandRunner {
   readonly secrets: RunSecrets;
   readonly #options: CommandRunnerOptions;
@@ -155,13 +158,13 @@ export class CommandRunner {
         new CommandRun({ id, command, minions, leftOut, owner: owner.caller }),
       lostOutcome: lostCommandOutcome,
     });
-    // Every run listens to it.
+    // Every run listens to this signal.
     setMaxListeners(0, this.#closing.signal);
   }
 
   /**
-   * In a cluster: lets runs continue at other members.
-   * @param kind - which of a member's runners this is; the same at all members
+   * In a cluster, enables other members to continue runs.
+   * @param kind - kind of the runner, the same on all members
    */
   share(kind: string): Promise<void> {
     return this.#runs.share(kind, (carried) =>
@@ -169,48 +172,55 @@ export class CommandRunner {
     );
   }
 
-  /** Continues the runs that other processes left. Called once the master's interface is there. */
+  /** Continues runs of earlier processes. Call it after the master's interface is available. */
   goOn(): void {
     this.#runs.goOn();
   }
 
-  /** See `Bridge.run`. */
+  /** Runs a command; see `Bridge.run`. */
   run(name: string, request: CommandRequest, options: RunOptions = {}): Promise<CommandHandle> {
     return this.#carryOut((releases) => this.#resolve(name, request, options, releases));
   }
 
-  /** Runs a call whose caller and minions are known. The place of the caller is not its own. */
+  /**
+   * Runs a call whose caller and minions are already resolved. It takes no place of the caller's
+   * active runs.
+   */
   start(call: CommandCall): Promise<CommandHandle> {
     return this.#carryOut(async () => call);
   }
 
-  /** Asks the rules. @throws BridgeError ERR_COMMAND_DENIED */
+  /**
+   * Checks the rules.
+   * @throws BridgeError ERR_COMMAND_DENIED
+   */
   permit({ caller, command, parameters, minions }: CommandCall): AuditRequester | undefined {
     return authorizeCommand(this.#options.host, caller, command, parameters, minions);
   }
 
   /**
-   * A run that this caller began. @throws BridgeError ERR_RUN_UNKNOWN, also if another caller began
-   * it; AuthenticationError ERR_EAUTH_TOKEN
+   * Returns a run of this caller.
+   * @throws BridgeError ERR_RUN_UNKNOWN, also if another caller started it; AuthenticationError
+   * ERR_EAUTH_TOKEN
    */
   async find(id: string, asked: CommandCaller): Promise<CommandHandle> {
     return (await this.#runs.find(id, asked)).handle(true);
   }
 
-  /** Number of runs under way. */
+  /** Number of active runs. */
   get active(): number {
     return this.#runs.active;
   }
 
-  /** Ends what is under way, except what the next master can continue; waits for it. */
+  /** Ends active runs, except those that the next process can continue, and waits for them. */
   async close(): Promise<void> {
     this.#closing.abort();
     await this.#runs.close();
   }
 
   /**
-   * Carries out one run. The order of its steps is the order of this function.
-   * @returns its handle, once the run is under way or found
+   * Performs one run. The order of this function is the order of its steps.
+   * @returns the handle, when the run is active or found
    */
   #carryOut(resolve: (releases: Releases) => Promise<CommandCall>): Promise<CommandHandle> {
     return this.#runs.carryOut(async (releases, reply) => {
@@ -228,7 +238,7 @@ export class CommandRunner {
     });
   }
 
-  /** Resolve: the command, who calls, and for which minions. */
+  /** Resolves a request: determines the command, the caller and the minions. */
   async #resolve(
     name: string,
     request: CommandRequest,
@@ -249,7 +259,7 @@ export class CommandRunner {
     if (idempotencyKey === undefined && !isShared) return call;
     const key =
       idempotencyKey === undefined
-        ? // No command has this name, so no key of a caller is this one.
+        ? // No command has this name, so the key cannot collide with a caller's.
           { command: `run:${name}`, key: randomUUID() }
         : { command: name, key: checkIdempotencyKey(idempotencyKey) };
     const owner = { caller: caller.name, project, ...key };
@@ -259,7 +269,7 @@ export class CommandRunner {
     return { ...call, key: { owner, digest, carried: isShared ? again : undefined } };
   }
 
-  /** Resolves a run that another member of the cluster began. */
+  /** Resolves a run that another member of the cluster started. */
   async #resolveCarried(carried: CarriedCall, releases: Releases): Promise<CommandCall> {
     const { host, catalog } = this.#options;
     const { name, target, params, owner } = carried;
@@ -291,9 +301,12 @@ export class CommandRunner {
         : await host.resolveTarget(targetOf(target), { reach, hasSecrets });
     const { minions } = addressed;
     if (minions.length > 0) return addressed;
-    // Refuses it, and tells the audit log.
+    // Reject the call, with an audit record.
     if (reach !== undefined) this.permit({ caller, command, parameters, minions });
-    throw new BridgeError('ERR_COMMAND_TARGET', `${name}: the target means no accepted minion`);
+    throw new BridgeError(
+      'ERR_COMMAND_TARGET',
+      `${name}: the target does not certainly match any accepted minion`,
+    );
   }
 
   #deadlineOf({ command: { definition }, deadline: given }: CommandCall): number {
@@ -302,7 +315,7 @@ export class CommandRunner {
     return given === undefined ? own : Math.min(own, Number(given));
   }
 
-  /** Key: finds the run that was begun under it, wherever it stands, or else begins one. */
+  /** Finds the run under an idempotency key, in any state, or starts one. */
   async #findOrAdmit(run: Run, { owner, digest }: RunKey): Promise<CommandRun> {
     const { host } = this.#options;
     const { call } = run;
@@ -326,7 +339,7 @@ export class CommandRunner {
       return this.#admit(run);
     }
     await this.#storeOutcome(run, recovered, (cluster) => cluster.rows.endLeft(stored.id));
-    // Nobody can continue it; a return that comes later is found in the job.
+    // No process can continue it. A later return is found in the job.
     if (recovered.status === 'interrupted') await this.#runs.cluster?.rows.forget(stored.id);
     const { id } = stored;
     const { name: caller } = call.caller;
@@ -336,7 +349,10 @@ export class CommandRunner {
     return found(run, this.#runs.addEnded(ended, recovered));
   }
 
-  /** Admit: takes a place among the runs of the command, and stores that the run begins. */
+  /**
+   * Admits a run: takes a place among the command's concurrent runs, and stores that the run
+   * starts.
+   */
   async #admit(run: Run): Promise<CommandRun> {
     const { call, minions, releases } = run;
     const { command, caller, key, options } = call;
@@ -344,7 +360,7 @@ export class CommandRunner {
     const seat = this.#limits.enter(definition, minions);
     try {
       const id = run.stored?.id ?? options?.jid ?? (await this.#options.host.freshJid());
-      // Before anything is published.
+      // Store before anything is published.
       if (key !== undefined) await this.#storeBegun(run, key, id);
       releases.add(() => seat.leave());
       run.seat = seat;
@@ -375,7 +391,10 @@ export class CommandRunner {
     run.stored = stored;
   }
 
-  /** Publish and follow, until the outcome is stored. @returns what reports the end */
+  /**
+   * Publishes a run and follows it until its outcome is stored.
+   * @returns a function that reports the end
+   */
   async #follow(run: Run, live: CommandRun): Promise<() => void> {
     const { host } = this.#options;
     const { call, stored, minions, releases } = run;
@@ -399,7 +418,7 @@ export class CommandRunner {
       const waited = linkSignals(time.signal, ended.signal, closing.signal, live.cancelled);
       await inTime(run.seat?.entered ?? Promise.resolve(), waited.signal);
       waited.unlink();
-      // Rights may have gone meanwhile.
+      // The caller's rights may have changed meanwhile.
       if (run.seat?.isQueued === true) this.permit({ ...call, minions });
       const outcome = await executeCommandRun(host.master().jobs, live, {
         command,
@@ -422,7 +441,7 @@ export class CommandRunner {
     }
   }
 
-  /** Stores an outcome, unless more may still come. */
+  /** Stores an outcome, unless more results may follow. */
   async #storeOutcome(
     { call: { key }, stored }: Run,
     outcome: CommandOutcome,
@@ -466,13 +485,13 @@ function found(run: Run, live: CommandRun): CommandRun {
   return live;
 }
 
-/** Outcome of a run whose member left none. */
+/** Returns the outcome of a run whose member stored none. */
 function lostCommandOutcome(run: CommandRun): CommandOutcome {
   const results = run.minions.map((minion) => ({ minion, state: 'unfinished' }) as const);
   return run.outcomeOf(results, { status: 'interrupted', jids: [run.id] });
 }
 
-/** User of the run's jobs. */
+/** Returns the user of a run's jobs. */
 function jobUserOf({ subject }: ResolvedCaller): string {
   if (subject === undefined) return 'saltbridge';
   switch (subject.kind) {

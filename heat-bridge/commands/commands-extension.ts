@@ -1,4 +1,4 @@
-/** Commands and plans as an extension of the bridge. */
+/** Extension of the bridge that provides commands and plans. */
 
 import path from 'node:path';
 import type { ExtensionHost, MetricFamily } from '#master';
@@ -32,10 +32,13 @@ import { jsonDigest } from './idempotency-keys.ts';
 import { createReactionCommands } from './reaction-commands.ts';
 import { parseRunQuotas } from './run-quotas.ts';
 
-/** Hexadecimal digits of a catalog's digest that tell two catalogs apart. */
+/** Number of hexadecimal digits of a catalog's digest that identify its version. */
 const versionDigits = 12;
 
-/** @throws BridgeError ERR_BRIDGE_OPTIONS, ERR_CATALOG */
+/**
+ * Opens commands and plans.
+ * @throws BridgeError ERR_BRIDGE_OPTIONS, ERR_CATALOG
+ */
 async function openCommands(
   host: ExtensionHost,
   context: BridgeContext,
@@ -92,14 +95,14 @@ async function openCommands(
 }
 
 function figuresOf(commandRuns: number, planRuns: number): readonly MetricFamily[] {
-  const commandsHelp = 'Runs of commands that go on, steps of plans included.';
+  const commandsHelp = 'Active runs of commands, including steps of plans.';
   return [
     figureOf('gauge', 'command_runs', commandsHelp, commandRuns),
-    figureOf('gauge', 'plan_runs', 'Runs of plans that go on.', planRuns),
+    figureOf('gauge', 'plan_runs', 'Active runs of plans.', planRuns),
   ];
 }
 
-/** Returns the mistakes in `runs`, and those in the files of the catalog. */
+/** Returns the errors in `runs` and in the catalog files. */
 async function checkCommands({
   sections,
   config,

@@ -4,7 +4,7 @@ import { type ArgumentSources, parametersOfArgument, secretsKeyword } from './ar
 import { type CommandDefinition, catalogError, keywordForm } from './command-definition.ts';
 import { type FunctionReview, reviewedFunctionOf } from './function-lists.ts';
 
-/** Keywords that Salt itself looks at before or instead of the function. */
+/** Keywords that Salt itself interprets. */
 const reservedKeywords: ReadonlySet<string> = new Set([
   'runas',
   'password_file',
@@ -15,8 +15,8 @@ const reservedKeywords: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Looks at everything but the schemas.
- * @param names - of the parameters
+ * Validates everything but the schemas.
+ * @param names - names of the parameters
  * @throws BridgeError ERR_CATALOG
  */
 export function checkCommandDefinition(
@@ -32,22 +32,23 @@ export function checkCommandDefinition(
 
 function checkFunctionReview(definition: CommandDefinition, standing: FunctionReview): void {
   const { name, function: fun, reviewed, unsafe, state, install } = definition;
-  // Nothing of a caller's is more than a value there.
+  // With `install`, values of callers are data only.
   if (install !== undefined) return;
-  // A state file is the master's own; what it makes of parameters somebody must have looked at.
+  // A state file belongs to the master, but the operator must have reviewed how it uses
+  // parameters.
   if (state !== undefined) {
     if (reviewed !== undefined) return;
-    throw catalogError(name, 'reviewed', 'expected why this state file may be exposed');
+    throw catalogError(name, 'reviewed', 'required: the reason why this state file may be exposed');
   }
   if (standing.kind === 'unsafe' && unsafe === undefined) {
-    const problem = `${fun} runs or writes what it is handed; choose another function, or say i-understand`;
+    const problem = `${fun} runs or writes its arguments; choose another function, or set unsafe: i-understand`;
     throw catalogError(name, 'unsafe', problem);
   }
   if (standing.kind === 'unknown' && reviewed === undefined) {
     throw catalogError(
       name,
       'reviewed',
-      `${fun} is not in the shipped list; say why it may be exposed`,
+      `${fun} is not in the shipped list; set reviewed to the reason why it may be exposed`,
     );
   }
 }
@@ -60,28 +61,36 @@ function checkSources(
 ): void {
   if (install !== undefined) {
     if (given === undefined) return;
-    throw catalogError(name, 'arguments', 'install names its parameters itself');
+    throw catalogError(
+      name,
+      'arguments',
+      'not permitted with install, which refers to parameters itself',
+    );
   }
   const known =
     reviewed === undefined && unsafe === undefined ? reviewedFunctionOf(standing) : undefined;
   for (const [keyword, source] of Object.entries(sources)) {
     const field = `arguments.${keyword}`;
     if (!keywordForm.test(keyword))
-      throw catalogError(name, field, 'expected a keyword of the function');
+      throw catalogError(name, field, 'must be a keyword of the function');
     if (state === undefined && reservedKeywords.has(keyword) && unsafe === undefined) {
-      throw catalogError(name, field, 'this keyword chooses how commands are run; say unsafe');
+      throw catalogError(
+        name,
+        field,
+        'this keyword controls how commands run; set unsafe: i-understand',
+      );
     }
     const missing = parametersOfArgument(source).find((it) => !names.includes(it));
-    if (missing !== undefined) throw catalogError(name, field, `there is no parameter ${missing}`);
+    if (missing !== undefined) throw catalogError(name, field, `unknown parameter ${missing}`);
     if (known !== undefined && !known.isOpen && !known.keywords.has(keyword)) {
-      throw catalogError(name, field, 'the shipped list does not have this keyword; say reviewed');
+      throw catalogError(name, field, 'the shipped list does not have this keyword; set reviewed');
     }
   }
   const used = new Set(Object.values(sources).flatMap(parametersOfArgument));
   const unused = names.find((it) => !used.has(it));
-  // A secret goes another way.
+  // A secret is passed in the pillar.
   if (unused !== undefined && state === undefined) {
-    throw catalogError(name, `parameters.${unused}`, 'no argument has this parameter');
+    throw catalogError(name, `parameters.${unused}`, 'no argument uses this parameter');
   }
 }
 
@@ -93,16 +102,17 @@ function checkSecrets(
   if (secret.length === 0) return;
   if (state === undefined && install === undefined) {
     const problem =
-      'a publication can be read by every minion, and a function takes nothing from its pillar; ' +
+      'every minion can read a publication, and a function cannot read its pillar; ' +
       'use a state file, or install';
     throw catalogError(name, 'secret', problem);
   }
   const missing = secret.find((it) => !names.includes(it));
-  if (missing !== undefined) throw catalogError(name, 'secret', `there is no parameter ${missing}`);
+  if (missing !== undefined) throw catalogError(name, 'secret', `unknown parameter ${missing}`);
   const told = Object.values(sources)
     .flatMap(parametersOfArgument)
     .find((it) => secret.includes(it));
-  if (told !== undefined) throw catalogError(name, 'arguments', `${told} is secret`);
+  if (told !== undefined)
+    throw catalogError(name, 'arguments', `${told} is secret and must not be an argument`);
   if (Object.hasOwn(sources, secretsKeyword))
-    throw catalogError(name, 'arguments', `${secretsKeyword} is ours`);
+    throw catalogError(name, 'arguments', `${secretsKeyword} is reserved`);
 }

@@ -1,38 +1,40 @@
 /**
- * Functions of Salt by what an operator must say before they are exposed, from function-lists.json.
+ * Classification of Salt's functions, from function-lists.json. It determines what an operator
+ * must confirm to expose one.
  *
- * `reviewed`: functions of Salt 3007's own modules that may be exposed without a word: they only
- * read, or act on one named thing; they neither run text as code, nor open paths or addresses that a
- * caller names. Behind each stand the keywords that a command may give it: a keyword takes one word
- * (letters, digits and `_.:@%+~-`, no `/` and no blank), with `*` behind it any text; `**`: any
- * keywords with any text. docs/bridge.md says how the list was drawn up.
+ * `reviewed`: functions of Salt 3007's own modules that may be exposed without confirmation. They
+ * only read, or act on one named thing. They neither run text as code, nor open paths or URLs that
+ * a caller names. Each has a list of the keywords that a command may set. A keyword accepts one
+ * word (letters, digits and `_.:@%+~-`, without `/` and blanks). With the suffix `*` it accepts
+ * any text, and `**` permits any keywords with any text. docs/bridge.md describes how the list was
+ * created.
  *
- * `unsafe`: functions that run, fetch or write what they are handed, as globs. A command that stands
- * for one must say `unsafe: i-understand`. What is in neither list needs `reviewed:`; no list of this
- * kind is whole.
+ * `unsafe`: globs of functions that run, fetch or write their arguments. A command for one of them
+ * must have `unsafe: i-understand`. Functions in neither list require `reviewed:`, because no such
+ * list is complete.
  */
 
 import { compileGlob } from '#template/python/fnmatch.ts';
 import lists from './function-lists.json' with { type: 'json' };
 
-/** Keywords that a reviewed function may be given. */
+/** Keywords that a reviewed function accepts. */
 export interface ReviewedFunction {
-  /** True: any, with any text. */
+  /** Whether any keywords with any text are permitted. */
   readonly isOpen: boolean;
-  /** By keyword: whether any text will do, or one word alone. */
+  /** Permitted content by keyword: any text, or a single word. */
   readonly keywords: ReadonlyMap<string, 'text' | 'word'>;
 }
 
-/** What a function is known for. */
+/** Classification of a function. */
 export type FunctionReview =
   | { readonly kind: 'reviewed'; readonly reviewed: ReviewedFunction }
   | { readonly kind: 'unsafe' }
   | { readonly kind: 'unknown' };
 
-/** Says of functions what the shipped lists say. */
+/** Returns the classification of a function in the shipped lists. */
 export type FunctionReviews = (fun: string) => FunctionReview;
 
-/** Reads the shipped lists. */
+/** Parses the shipped lists. */
 export function loadFunctionReviews(): FunctionReviews {
   const reviewed = new Map(lists.reviewed.map(parseReviewedLine));
   const unsafe = lists.unsafe.map((glob) => compileGlob(glob));
@@ -43,7 +45,7 @@ export function loadFunctionReviews(): FunctionReviews {
   };
 }
 
-/** A function of the reviewed list. */
+/** Returns the entry of the reviewed list, or `undefined` for other functions. */
 export function reviewedFunctionOf(standing: FunctionReview): ReviewedFunction | undefined {
   return standing.kind === 'reviewed' ? standing.reviewed : undefined;
 }

@@ -1,6 +1,7 @@
 /**
- * Idempotency keys: written before anything is published, so that the same request again is the
- * same run, also after a crash. A key belongs to a caller, a project and a command or plan.
+ * Idempotency keys. A key is stored before anything is published, so that repeating a request
+ * returns the same run, even after a crash. A key belongs to a caller, a project and a command or
+ * plan.
  */
 
 import { createHash } from 'node:crypto';
@@ -10,60 +11,66 @@ import { writeJson } from '#runtime';
 import type { RowCodec } from '#store';
 import { BridgeError } from '../errors.ts';
 
-/** Whose key it is, and for what. */
+/** Owner of a key, and its purpose. */
 export const IdempotencyKeyOwner = Type.Object({
   caller: Type.String(),
   project: Type.String(),
-  /** The name of a command, or what no command is called. */
+  /** Name of a command, or another text that cannot be the name of one. */
   command: Type.String(),
   key: Type.String(),
 });
 export type IdempotencyKeyOwner = Readonly<Type.Static<typeof IdempotencyKeyOwner>>;
 
-/** What is kept under a key. */
+/** Row under a key. */
 interface StoredRequest {
-  /** Of the parameters and the target. */
+  /** Digest of the parameters and the target. */
   readonly digest: string;
 }
 
-/** How long a key is kept after its deadline, milliseconds. */
+/** Time for which a key is stored after its deadline, in milliseconds. */
 const keyRetentionMs = 86_400_000;
 const maxBytes = 1_048_576;
 const maxKey = 255;
 
-/** Keys of runs in the store, sealed. */
+/** Stored idempotency keys, sealed. */
 export class IdempotencyKeys<T extends StoredRequest> {
   readonly #state: SharedArea;
   readonly #row: RowCodec<T>;
   readonly #shorten: (kept: T) => T;
 
-  /** @param shorten - leaves out what makes a row larger than 1 MiB */
+  /**
+   * Creates the store of keys.
+   * @param shorten - removes data from a row that exceeds 1 MiB
+   */
   constructor(state: SharedArea, row: RowCodec<T>, shorten: (kept: T) => T) {
     this.#state = state;
     this.#row = row;
     this.#shorten = shorten;
   }
 
-  /** @throws BridgeError ERR_COMMAND_KEY where it was used for something else */
+  /**
+   * Returns the row of a key, or `undefined`.
+   * @throws BridgeError ERR_COMMAND_KEY if the key was used for another request
+   */
   async find(owner: IdempotencyKeyOwner, digest: string): Promise<T | undefined> {
     const kept = await this.get(owner);
     if (kept === undefined) return undefined;
     if (kept.digest === digest) return kept;
-    const text = 'the idempotency key was used before, for other parameters or another target';
+    const text = 'the idempotency key was used before with other parameters or another target';
     throw new BridgeError('ERR_COMMAND_KEY', `${owner.command}: ${text}`);
   }
 
-  /** What is kept under a key, whatever it was used for. */
+  /** Returns the row of a key, for whatever request it was used. */
   async get(owner: IdempotencyKeyOwner): Promise<T | undefined> {
     const entry = await this.#state.get(storeKeyOf(owner));
     return entry && this.#row.decode({ ...entry, value: this.#state.unseal(entry.value) });
   }
 
   /**
-   * Durable when it resolves; in the place of what was kept under the key.
-   * @param deadline milliseconds since 1970
-   * @param besides - done in the same transaction
-   * @throws StoreError ERR_REVISION by what is done besides
+   * Stores a row under a key, replacing any previous one. Resolves when it is durable.
+   * @param deadline - milliseconds since 1970
+   * @param besides - operations of the same transaction
+   * @throws StoreError ERR_REVISION if a condition in `besides` fails
    */
   async keep(
     owner: IdempotencyKeyOwner,
@@ -75,8 +82,8 @@ export class IdempotencyKeys<T extends StoredRequest> {
   }
 
   /**
-   * As {@link keep}, for a key that was not used before.
-   * @throws StoreError ERR_REVISION where another member of the cluster has used it meanwhile
+   * Stores a row under an unused key, like {@link keep}.
+   * @throws StoreError ERR_REVISION if another member of the cluster has used the key meanwhile
    */
   async keepFirst(
     owner: IdempotencyKeyOwner,
@@ -102,17 +109,23 @@ export class IdempotencyKeys<T extends StoredRequest> {
   }
 }
 
-/** @throws BridgeError ERR_COMMAND_KEY */
+/**
+ * Validates the length of a key.
+ * @throws BridgeError ERR_COMMAND_KEY
+ */
 export function checkIdempotencyKey(key: string): string {
   if (key.length > 0 && key.length <= maxKey) return key;
-  throw new BridgeError('ERR_COMMAND_KEY', `an idempotency key has 1 to ${maxKey} characters`);
+  throw new BridgeError(
+    'ERR_COMMAND_KEY',
+    `an idempotency key must have 1 to ${maxKey} characters`,
+  );
 }
 
 function storeKeyOf({ caller, project, command, key }: IdempotencyKeyOwner): readonly string[] {
   return ['keys', jsonDigest([caller, project, command, key])];
 }
 
-/** Of JSON, whatever the order of its keys. */
+/** Returns the SHA-256 of a JSON value, independent of the order of keys. */
 export function jsonDigest(value: unknown): string {
   return createHash('sha256')
     .update(writeJson(sorted(value)))

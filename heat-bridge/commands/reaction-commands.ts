@@ -1,4 +1,4 @@
-/** Named commands as calls of reactions. */
+/** Named commands as actions of reactions. */
 
 import type { OpenExtension, ReactionResult } from '#master';
 import { inTime } from '#runtime';
@@ -7,14 +7,17 @@ import type { CommandOutcome } from './command-request.ts';
 import type { CommandRunner } from './command-runner.ts';
 import type { Parameters } from './parameters.ts';
 
-/** The job id of a reaction is its key: after a crash the same run is gone on with. */
+/**
+ * Creates the function that runs commands for reactions. The job id of a reaction is the
+ * idempotency key, so that the same run continues after a crash.
+ */
 export function createReactionCommands(
   runner: Pick<CommandRunner, 'run'>,
 ): NonNullable<OpenExtension['commands']> {
   return {
     run: async ({ jid, caller, command, target, params }, deadline) => {
       try {
-        // Whatever they are, the command's schema looks at them.
+        // The command's schema validates the parameters.
         const request = { target, params: params as Parameters, caller, idempotencyKey: jid };
         const { outcome } = await runner.run(command, request, { jid });
         const ended = await inTime(outcome, deadline);
@@ -34,7 +37,7 @@ function reactionResultOf({ status, results }: CommandOutcome): ReactionResult {
     case 'interrupted':
       return { outcome: status };
     case 'cancelled':
-      return { outcome: 'failed', reason: 'it was cancelled' };
+      return { outcome: 'failed', reason: 'the run was cancelled' };
     case 'failed': {
       const failed = results.filter(({ state }) => state !== 'succeeded').length;
       return {

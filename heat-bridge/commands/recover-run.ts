@@ -1,4 +1,7 @@
-/** Runs of an earlier process of the master, as the store and the job cache know them. */
+/**
+ * Recovery of runs that an earlier process of the master started, from the store and the job
+ * cache.
+ */
 
 import Type from 'typebox';
 import { type ExtensionHost, type JobReport, MasterError } from '#master';
@@ -13,32 +16,32 @@ import { type LeftOut, unaddressedResults } from './command-run.ts';
 const row = defineRow({
   name: 'run of a command',
   schema: Type.Object({
-    /** Of its first job. */
+    /** Id of the run, which is the id of its first job. */
     id: Type.String(),
-    /** Of the parameters and the target. */
+    /** Digest of the parameters and the target. */
     digest: Type.String(),
     minions: Texts,
-    /** Part of the target that the command is not sent to. Absent: nothing. */
+    /** Part of the target to which the command is not sent. Absent if there is none. */
     leftOut: Type.Optional(Type.Unsafe<LeftOut>(Type.Object({}))),
-    /** Milliseconds since 1970. */
+    /** Start, in milliseconds since 1970. */
     begunAt: Type.Number(),
-    /** Milliseconds since 1970. */
+    /** Deadline, in milliseconds since 1970. */
     deadline: Type.Number(),
     /** Reference under which its minions find their secrets; see `RunSecrets`. */
     secrets: Type.String(),
-    /** Absent: it was not over when the master ended. */
+    /** Outcome. Absent if the run had not ended. */
     outcome: Type.Optional(Type.Unsafe<CommandOutcome>(Type.Object({}))),
   }),
   packed: { outcome: markedJsonField },
   unversioned: fromMarkedJson,
 });
 
-/** A run as it is stored under its idempotency key. */
+/** Run, as it is stored under its idempotency key. */
 export type StoredRun = RowOf<typeof row>;
 
 export const storedRunRow: RowCodec<StoredRun> = row;
 
-/** Leaves out the returns, which make a row too large. */
+/** Removes the returns, to reduce the size of a row. */
 export function withoutReturns({ outcome, ...run }: StoredRun): StoredRun {
   if (outcome === undefined) return run;
   const results = outcome.results.map(({ return: _, ...rest }) => rest);
@@ -47,8 +50,8 @@ export function withoutReturns({ outcome, ...run }: StoredRun): StoredRun {
 
 /**
  * Returns the outcome of a stored run, as far as it is known.
- * @returns `unpublished` if its job never left; `open` if it can be followed. If the job cache may
- * have forgotten the job, the run is over: a command is rather not done than done twice.
+ * @returns `unpublished` if its job was never published; `open` if it can be followed. If the job
+ * cache may have forgotten the job, the run counts as ended, because a command must not run twice.
  */
 export async function recoverRun(
   host: Pick<ExtensionHost, 'config' | 'master' | 'now' | 'reloadable'>,
@@ -61,7 +64,11 @@ export async function recoverRun(
   const own = job?.returns.filter(({ resource }) => resource === undefined);
   const known = new Map(own?.map((one) => [one.minion, commandResultOf(command, one)]));
   const results = stored.minions.map((minion): CommandResult => {
-    const lost = { minion, state: 'unfinished', reason: 'the master ended' } as const;
+    const lost = {
+      minion,
+      state: 'unfinished',
+      reason: 'the master ended during the run',
+    } as const;
     return known.get(minion) ?? lost;
   });
   const { leftOut } = stored;

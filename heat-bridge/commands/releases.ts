@@ -1,6 +1,6 @@
-/** Resources of a run, released together when it is over. */
+/** Resources of a run, released together when it ends. */
 
-/** Collects releases, and calls each once: the latest first. */
+/** Collects release functions. Calls each once, the latest first. */
 export class Releases {
   #pending: (() => void)[] = [];
 

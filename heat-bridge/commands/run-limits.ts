@@ -1,23 +1,23 @@
-/** Limits of a command: how many of its runs are active at a time, and how many wait. */
+/** Concurrency limits of commands: the numbers of active and of waiting runs. */
 
 import { BridgeError } from '../errors.ts';
 import type { CommandDefinition } from './command-definition.ts';
 
-/** A run's place among the others. */
+/** Place of a run among concurrent runs. */
 export interface RunSlot {
-  /** Its turn has come. */
+  /** Resolves when the run may start. */
   readonly entered: Promise<void>;
   /** Whether it had to wait. */
   readonly isQueued: boolean;
-  /** Gives the place back, or waits no longer. */
+  /** Releases the place, or stops waiting. */
   leave(): void;
 }
 
-/** A count that a run is part of. */
+/** Counter to which a run contributes. */
 interface ConcurrencyCount {
   readonly key: string;
   readonly limit: number;
-  /** Whether it is of one minion. */
+  /** Whether it counts runs on one minion. */
   readonly isOwn: boolean;
 }
 
@@ -29,12 +29,12 @@ interface QueuedRun {
 /** Counts runs by command and minion. */
 export class RunConcurrency {
   readonly #counts = new Map<string, number>();
-  /** By command, in the order in which they came. */
+  /** Waiting runs by command, in the order of arrival. */
   readonly #queues = new Map<string, QueuedRun[]>();
 
   /**
-   * Takes a place for a run, or one in the queue for it.
-   * @throws BridgeError ERR_COMMAND_BUSY where the queue is full
+   * Takes a place for a run, or queues it.
+   * @throws BridgeError ERR_COMMAND_BUSY if the queue is full
    */
   enter({ name, concurrency = {} }: CommandDefinition, minions: readonly string[]): RunSlot {
     const { perTarget = Infinity, total = Infinity, queue = 0 } = concurrency;
@@ -52,7 +52,7 @@ export class RunConcurrency {
       };
     }
     if (waiting.length >= queue) {
-      throw new BridgeError('ERR_COMMAND_BUSY', `${name}: as many runs as may be are under way`);
+      throw new BridgeError('ERR_COMMAND_BUSY', `${name}: too many active runs; retry later`);
     }
     return this.#queue(name, seats);
   }
@@ -71,7 +71,7 @@ export class RunConcurrency {
     return { entered, isQueued: true, leave };
   }
 
-  /** Whether there is room for it, and nobody before it waits for the same minion. */
+  /** Whether there is capacity for the run, and no earlier run waits for the same minion. */
   #isFree(seats: readonly ConcurrencyCount[], before: readonly QueuedRun[]): boolean {
     const wanted = new Set(
       before
@@ -97,7 +97,7 @@ export class RunConcurrency {
     this.#admit(name);
   }
 
-  /** Those whose turn it is, in their order. */
+  /** Starts the waiting runs that can start, in order. */
   #admit(name: string): void {
     const before: QueuedRun[] = [];
     for (const waiting of this.#queues.get(name) ?? []) {
@@ -109,7 +109,10 @@ export class RunConcurrency {
     }
   }
 
-  /** @returns whether it waited */
+  /**
+   * Removes a run from the queue.
+   * @returns whether it was waiting
+   */
   #unqueue(name: string, waiting: QueuedRun): boolean {
     const all = this.#queues.get(name) ?? [];
     const others = all.filter((it) => it !== waiting);

@@ -1,4 +1,4 @@
-/** Options `saltbridge: bridge: runs:`. */
+/** Options in the section `saltbridge: bridge: runs:`. */
 
 import Type from 'typebox';
 import { parseSection } from '../options.ts';
@@ -7,32 +7,32 @@ const CountOption = Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 
 
 const RunsSection = Type.Object(
   {
-    /** Runs of one caller that are under way. Default 1000. */
+    /** Maximum number of active runs of one caller. Default: 1000. */
     active_per_caller: CountOption,
-    /** The same of all callers. Default 10000. */
+    /** Maximum number of active runs of all callers. Default: 10000. */
     active: CountOption,
-    /** Runs of one caller that are over and can still be read. Default 100. */
+    /** Maximum number of ended runs of one caller that can still be read. Default: 100. */
     ended_per_caller: CountOption,
-    /** The same of all callers. Default 1000. */
+    /** Maximum number of ended runs of all callers that can still be read. Default: 1000. */
     ended: CountOption,
   },
   { additionalProperties: false },
 );
 
-/** Quotas of runs; commands and plans are counted apart. */
+/** Quotas of runs. Commands and plans are counted separately. */
 export type RunQuotas = Readonly<ReturnType<typeof parseRunQuotas>>;
 
 /**
- * The options of a section.
- * @param value as it is written; `undefined`: it is not there
+ * Parses the section into options.
+ * @param value - the section, or `undefined` if it is absent
  * @throws BridgeError ERR_BRIDGE_OPTIONS
  */
 export function parseRunQuotas(value: unknown) {
   const given = parseSection('bridge:runs', RunsSection, value ?? {});
   return {
-    /** Runs under way. */
+    /** Limits on active runs. */
     active: { perOwner: given.active_per_caller ?? 1000, total: given.active ?? 10_000 },
-    /** Runs that are over, and remembered. */
+    /** Limits on ended runs in memory. */
     ended: { perOwner: given.ended_per_caller ?? 100, total: given.ended ?? 1000 },
   };
 }

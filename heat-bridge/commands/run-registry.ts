@@ -1,26 +1,29 @@
-/** All active runs, and the latest finished ones of each caller. */
+/** Registry of active runs and of the latest ended runs of each caller. */
 
 import type { BudgetLimits } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import type { ResolvedCaller } from './callers.ts';
 
-/** A run, of a command or a plan. */
+/** Run of a command or a plan. */
 interface RegisteredRun {
   readonly id: string;
-  /** Name of whoever it is of. */
+  /** Name of the caller. */
   readonly owner: string;
   readonly outcome: Promise<unknown>;
 }
 
-/** By id. */
+/** Runs by id. */
 export class RunRegistry<R extends RegisteredRun> {
   readonly #limits: BudgetLimits;
   readonly #runs = new Map<string, R>();
-  /** Those that are over, by owner, the oldest first. */
+  /** Ended runs by owner, the oldest first. */
   readonly #ended = new Map<string, R[]>();
   #endedTotal = 0;
 
-  /** @param limits of runs that are over, and are remembered */
+  /**
+   * Creates the registry.
+   * @param limits - limits on ended runs
+   */
   constructor(limits: BudgetLimits) {
     this.#limits = limits;
   }
@@ -36,17 +39,20 @@ export class RunRegistry<R extends RegisteredRun> {
     return this.#runs.get(id);
   }
 
-  /** @throws BridgeError ERR_RUN_UNKNOWN, also where it is somebody else's */
+  /**
+   * Returns a run of this caller.
+   * @throws BridgeError ERR_RUN_UNKNOWN, also if another caller started it
+   */
   find(id: string, caller: ResolvedCaller): R {
     const run = this.#runs.get(id);
     if (run !== undefined && (caller.subject === undefined || run.owner === caller.name)) {
       return run;
     }
-    throw new BridgeError('ERR_RUN_UNKNOWN', 'no run of this id is kept for this caller');
+    throw new BridgeError('ERR_RUN_UNKNOWN', 'the caller has no run with this id');
   }
 
   #keepEnded(run: R): void {
-    // It was gone on with meanwhile.
+    // Another run has replaced it meanwhile.
     if (this.#runs.get(run.id) !== run) return;
     const own = this.#ended.get(run.owner) ?? [];
     this.#ended.set(run.owner, [...own, run]);
@@ -55,7 +61,7 @@ export class RunRegistry<R extends RegisteredRun> {
     if (this.#endedTotal > this.#limits.total) this.#forgetOldest(this.#ownerOfMost());
   }
 
-  /** Whoever has many loses one before anybody else does. */
+  /** Returns the owner with the most ended runs, who loses one first. */
   #ownerOfMost(): string {
     const counts = [...this.#ended].map(([owner, { length }]) => ({ owner, length }));
     counts.sort((a, b) => b.length - a.length);

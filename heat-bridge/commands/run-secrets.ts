@@ -1,31 +1,34 @@
-/** Secret parameters of runs that go on: each minion has its own in its pillar, and in memory alone. */
+/**
+ * Secret parameters of active runs. Each minion gets its own in its pillar. They are in memory
+ * only.
+ */
 
 import { randomBytes } from 'node:crypto';
 import type { ExtPillar } from '#master';
 import type { WireMap } from '#minion-protocol';
 import type { Parameters } from './parameters.ts';
 
-/** Where the minions of a run find what is secret. */
+/** Secrets of a run in the pillars of its minions. */
 export interface SecretLease {
-  /** Takes it out of the pillar. */
+  /** Removes the secrets from the pillars. */
   forget(): void;
 }
 
 const noSecrets: SecretLease = { forget: () => {} };
 
-/** A key that no run has; it says nothing by itself. */
+/** Returns a random reference, which reveals nothing about the run. */
 export function createSecretReference(): string {
   return randomBytes(16).toString('hex');
 }
 
-/** Keeps them, and gives them to those that they are for. */
+/** Stores secrets, and provides them to their minions. */
 export class RunSecrets {
   readonly #ofMinions = new Map<string, Map<string, Parameters>>();
 
   /**
-   * For as long as the run goes on.
-   * @param reference - their key below `saltbridge:secrets` in the pillar; that of a run before
-   * this one, to go on with it
+   * Provides the secrets of a run until they are released.
+   * @param reference - key below `saltbridge:secrets` in the pillar; for a resumed run, its
+   * previous reference
    */
   keep(secret: Parameters, minions: readonly string[], reference: string): SecretLease {
     if (Object.keys(secret).length === 0) return noSecrets;
@@ -40,14 +43,14 @@ export class RunSecrets {
     };
   }
 
-  /** Each minion's part, as `saltbridge: secrets: <reference>: …`. */
+  /** Pillar with each minion's secrets, as `saltbridge: secrets: <reference>: …`. */
   get pillar(): ExtPillar {
     return {
       name: 'bridge',
       provide: async ({ id }) => {
         const own = this.#ofMinions.get(id);
         if (own === undefined) return undefined;
-        // What the schema of a command describes is JSON, which is part of what pillar holds.
+        // Values that a command's schema describes are JSON, which pillar data can contain.
         const secrets = Object.fromEntries(own) as WireMap;
         return { saltbridge: { secrets } };
       },

@@ -1,4 +1,4 @@
-/** What runs tell while they go on, for whoever follows them at another member of the cluster. */
+/** Forwards updates of runs to members of the cluster at which the runs are followed. */
 
 import { hash } from 'node:crypto';
 import { readMarkedJson, type SharedArea, writeMarkedJson } from '#master';
@@ -6,16 +6,18 @@ import type { WireMap } from '#minion-protocol';
 import { inMilliseconds } from '#runtime';
 import type { TrackedRun } from './tracked-run.ts';
 
-/** Whoever follows a run asks for more so often: a message may be lost. */
+/**
+ * Interval at which a follower repeats its request, in milliseconds, because messages can be lost.
+ */
 const askMs = 2000;
-/** Nobody follows a run that nobody asked for so long. */
+/** Time without a request after which a run counts as no longer followed, in milliseconds. */
 const heardMs = 10_000;
-/** What comes later than the end of a run is not waited for. */
+/** Maximum wait for the last updates after a run has ended, in milliseconds. */
 const lastMs = 1000;
-/** Of one message, characters; a result that is larger is sent without its return. */
+/** Maximum size of a message, in characters. A larger result is sent without its return. */
 const maxText = 262_144;
 
-/** An update, as far as it matters here: of commands or of plans. */
+/** Update of a command or plan, with the fields that are used here. */
 interface Update {
   readonly type: string;
   readonly result?: { readonly return?: unknown; readonly state: string };
@@ -26,37 +28,38 @@ type Run = TrackedRun<Update, { readonly status: string }>;
 interface RunUpdatesOptions {
   readonly cluster: Pick<NonNullable<SharedArea['cluster']>, 'onMessage' | 'send'>;
   readonly kind: string;
-  /** Of this process. */
+  /** Id of this process. */
   readonly process: string;
-  /** A run that is known here. */
+  /** Returns a run that this member knows. */
   readonly find: (id: string) => Run | undefined;
 }
 
-/** A run of this process that somebody follows elsewhere. */
+/** Run of this process that other members follow. */
 interface Sender {
-  /** How many updates were sent. */
+  /** Number of updates that were sent. */
   next: number;
   sentAt: number;
   heardAt: number;
   isOver: boolean;
 }
 
-/** A run of another process that somebody follows here. */
+/** Run of another process that is followed here. */
 interface Follower {
   readonly run: Run;
   process: string | undefined;
-  /** How many updates of this process have come. */
+  /** Number of updates received from this process. */
   next: number;
   readonly digests: Set<string>;
-  /** Another process ran it before, and told some of it. */
+  /** Whether another process ran it earlier and sent some of its updates. */
   isTakenOver: boolean;
   isLocal: boolean;
   onLast: () => void;
 }
 
 /**
- * Members ask whoever runs a run for what it has told, from a number on, and are sent that and what
- * follows. Messages go beside the log; what is missing is asked for again.
+ * Exchanges updates of runs between members. A follower requests the updates from a number on. The
+ * member with the run sends those and all later ones. Messages are sent outside of the replicated
+ * log; missing updates are requested again.
  */
 export class RunUpdates {
   readonly #options: RunUpdatesOptions;
@@ -74,12 +77,12 @@ export class RunUpdates {
     }, askMs).unref();
   }
 
-  /** Whether this run is followed because another process has it. */
+  /** Whether this run is followed because another process runs it. */
   follows(run: Pick<Run, 'id'>): boolean {
     return this.#followers.get(run.id)?.run === run;
   }
 
-  /** Lets a run tell what another process tells of it. */
+  /** Adds the updates that another process sends to a run. */
   follow(run: Run, process: string | undefined): void {
     const follower: Follower = {
       run,
@@ -94,7 +97,7 @@ export class RunUpdates {
     this.#ask(run.id, follower);
   }
 
-  /** Another process runs it from now on, and tells it from the beginning. */
+  /** Switches to another process that now runs it, and requests its updates from the start. */
   passOn(id: string, process: string): void {
     const follower = this.#followers.get(id);
     if (follower === undefined || follower.process === process) return;
@@ -104,7 +107,7 @@ export class RunUpdates {
     this.#ask(id, follower);
   }
 
-  /** Resolves when a run that is over has told the rest here, or that does not come. */
+  /** Resolves when an ended run has all its updates, or they no longer arrive. */
   async rest(id: string): Promise<void> {
     const follower = this.#followers.get(id);
     if (follower === undefined) return;
@@ -127,7 +130,7 @@ export class RunUpdates {
       cluster.send(`follow-${kind}`, { id, from: follower.next });
       return;
     }
-    // It goes on here by now.
+    // This process now runs it.
     const own = find(id);
     if (follower.isLocal || own === undefined || own === follower.run) return;
     follower.isLocal = true;
@@ -149,7 +152,7 @@ export class RunUpdates {
       known.heardAt = now;
       return;
     }
-    // Nobody was there before, or something was lost.
+    // No sender existed, or an update was lost.
     if (known !== undefined) known.isOver = true;
     const sender: Sender = { next: from, sentAt: now, heardAt: now, isOver: false };
     this.#senders.set(id, sender);
@@ -180,7 +183,7 @@ export class RunUpdates {
     const follower = this.#followers.get(String(id));
     if (follower === undefined || process !== follower.process) return;
     if (typeof from !== 'number' || typeof updates !== 'string') return;
-    // What is missing is asked for the next time.
+    // Missing updates are included in the next request.
     if (from > follower.next) return;
     const list = updatesIn(updates);
     this.#tell(follower, list.slice(follower.next - from));
@@ -189,8 +192,9 @@ export class RunUpdates {
   }
 
   /**
-   * Each is told once. The outcome is told where it is kept, and so is who had not answered: a member
-   * that closes says so of those whom the next one still waits for.
+   * Adds each update once. Two kinds are skipped: the outcome, because it is read from the store,
+   * and `unfinished` results, because a member that closes sends them for minions for which the
+   * next one still waits.
    */
   #tell({ run, digests, isTakenOver }: Follower, updates: readonly Update[]): void {
     for (const update of updates) {
@@ -203,7 +207,7 @@ export class RunUpdates {
   }
 }
 
-/** Texts of at most so many characters, each with the number of updates in it. */
+/** Splits updates into messages of limited size, each with its number of updates. */
 function messagesOf(batch: readonly Update[]): { readonly count: number; readonly text: string }[] {
   const messages: { count: number; text: string }[] = [];
   let texts: string[] = [];
@@ -223,7 +227,7 @@ function messagesOf(batch: readonly Update[]): { readonly count: number; readonl
   return messages;
 }
 
-/** What {@link messagesOf} wrote. */
+/** Parses the text of {@link messagesOf}. */
 function updatesIn(text: string): readonly Update[] {
   const list: unknown = readMarkedJson(text);
   return Array.isArray(list) ? list.filter(isUpdate) : [];

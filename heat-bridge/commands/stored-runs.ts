@@ -1,6 +1,6 @@
 /**
- * Runs of commands or of plans: by id those of this process, by key those that are stored. In a
- * cluster, a run continues at another member when its member is gone.
+ * Stored runs of commands or plans. Runs of this process are found by id, stored runs by
+ * idempotency key. In a cluster, another member continues a run whose member fails.
  */
 
 import type { ExtensionHost } from '#master';
@@ -21,15 +21,15 @@ interface Outcome {
   readonly status: string;
 }
 
-/** A run as it is stored under its key. */
+/** Run, as it is stored under its key. */
 interface Stored {
   readonly id: string;
   readonly digest: string;
-  /** Absent: the run is not over. */
+  /** Outcome. Absent while the run is active. */
   readonly outcome?: Outcome;
 }
 
-/** What another member needs to continue a run. */
+/** Data that another member needs to continue a run. */
 interface Carried {
   readonly name: string;
   readonly owner: IdempotencyKeyOwner;
@@ -42,23 +42,23 @@ export interface StoredRunsOptions<S, C, R> {
   readonly quotas: RunQuotas;
   readonly storedRow: RowCodec<S>;
   readonly carriedRow: RowCodec<C>;
-  /** Leaves out what makes a row larger than 1 MiB. */
+  /** Removes data from a row that exceeds 1 MiB. */
   readonly shorten: (stored: S) => S;
-  /** Makes a run of another member known here. */
+  /** Creates a local run that follows a run of another member. */
   readonly follow: (owner: IdempotencyKeyOwner, name: string, stored: S) => R;
-  /** Outcome of a run of another member that left none. */
+  /** Returns the outcome of a run whose member stored none. */
   readonly lostOutcome: (run: R) => Outcome;
 }
 
 /**
- * Keeps runs while they are under way, and finds them again.
- * @typeParam S - a run as it is stored
- * @typeParam C - what another member needs to continue it
- * @typeParam R - a run as its followers see it
+ * Manages active runs, and finds them again.
+ * @typeParam S - stored run
+ * @typeParam C - data with which another member continues it
+ * @typeParam R - run with its updates
  */
 export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
   readonly keys: IdempotencyKeys<S>;
-  /** Places of callers: each run under way takes one. */
+  /** Active runs by caller. Each takes a place. */
   readonly places: Budget;
   readonly #options: StoredRunsOptions<S, C, R>;
   readonly #registry: RunRegistry<R>;
@@ -74,19 +74,19 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
     this.keys = new IdempotencyKeys(host.shared, storedRow, shorten);
   }
 
-  /** The runs of all members; `undefined` if the master is in no cluster, or before {@link share}. */
+  /** Runs of all members. `undefined` without a cluster, and before {@link share}. */
   get cluster(): ClusterRuns<C> | undefined {
     return this.#cluster;
   }
 
-  /** Number of runs under way. */
+  /** Number of active runs. */
   get active(): number {
     return this.#underWay.size;
   }
 
   /**
-   * Lets runs continue at other members, if there are any.
-   * @param kind - which of a member's runners this is; the same at all members
+   * In a cluster, enables other members to continue runs.
+   * @param kind - kind of the runner, the same on all members
    * @param resume - continues a run of another member
    */
   async share(kind: string, resume: (carried: C) => Promise<unknown>): Promise<void> {
@@ -102,14 +102,14 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
     });
   }
 
-  /** Continues the runs that other processes left. Called once the master's interface is there. */
+  /** Continues runs of earlier processes. Call it after the master's interface is available. */
   goOn(): void {
     this.#cluster?.rows.start();
   }
 
   /**
-   * Lets requests with the same key wait for each other. Repeats the work if another member of the
-   * cluster was first with the key.
+   * Serializes requests with the same key. Repeats the work if another member of the cluster used
+   * the key first.
    */
   claim<T>(owner: IdempotencyKeyOwner, work: () => Promise<T>): Promise<T> {
     return this.#byOwner.run(JSON.stringify(owner), async () => {
@@ -124,10 +124,10 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
   }
 
   /**
-   * Carries out one run, and releases at its end what it holds.
-   * @param work - calls `reply` once the run is under way or found. It returns what reports the end of
-   * the run, if there is anything to report
-   * @returns what `reply` was called with
+   * Performs one run, and releases its resources at the end.
+   * @param work - calls `reply` when the run is active or found; returns a function that reports
+   * the end of the run, if there is one to report
+   * @returns the argument of `reply`
    */
   carryOut<H>(
     work: (releases: Releases, reply: (handle: H) => void) => Promise<(() => void) | undefined>,
@@ -141,7 +141,7 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
     });
   }
 
-  /** Counts a run as under way until it is released. */
+  /** Counts a run as active until it is released. */
   begin(run: R, releases: Releases): R {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#underWay.add(promise);
@@ -152,13 +152,13 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
     return this.#registry.add(run);
   }
 
-  /** Makes a run known that was over before. */
+  /** Registers a run that ended earlier. */
   addEnded(run: R, outcome: Outcome): R {
     run.end(outcome);
     return this.#registry.add(run);
   }
 
-  /** Returns a stored run if it is under way, here or at another member. */
+  /** Returns a stored run if it is active, on this or another member. */
   liveOf(owner: IdempotencyKeyOwner, name: string, stored: S): R | undefined {
     const live = this.#registry.get(stored.id);
     const isCurrent = live !== undefined && (this.#cluster?.isCurrent(live) ?? !live.isInterrupted);
@@ -168,8 +168,8 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
   }
 
   /**
-   * Returns a run that this caller began, at whichever member.
-   * @throws BridgeError ERR_RUN_UNKNOWN, also if another caller began it; AuthenticationError
+   * Returns a run of this caller, from any member.
+   * @throws BridgeError ERR_RUN_UNKNOWN, also if another caller started it; AuthenticationError
    * ERR_EAUTH_TOKEN
    */
   async find(id: string, asked: CommandCaller): Promise<R> {
@@ -195,15 +195,15 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
     return run;
   }
 
-  /** Waits for the runs under way, and leaves the rest to other members. */
+  /** Waits for the active runs, and releases the others to other members. */
   async close(): Promise<void> {
     await Promise.all(this.#underWay);
     await this.#cluster?.close();
   }
 }
 
-/** Nothing of the run was done, and its caller waits no more. */
+/** Returns the error of a run that was not started before its deadline. */
 export function lateRunError(name: string): BridgeError {
-  const text = `${name}: it was not begun before its deadline; ask again`;
+  const text = `${name}: the run was not started before its deadline; repeat the request`;
   return new BridgeError('ERR_RUN_UNKNOWN', text);
 }

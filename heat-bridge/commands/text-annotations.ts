@@ -1,12 +1,12 @@
-/** Our own keywords in schemas, about the content of texts. */
+/** Custom schema keywords for the content of text. */
 
 import { schemaKeywords } from '#acl';
 import { isPlainMap, type JsonSchema } from './command-definition.ts';
 
 /**
- * The annotations that there are: the text may begin with `-`; it may have several lines; it may have
- * what Salt interprets, such as `salt://`; the state file that it goes into writes it with
- * `yaml_encode` or `json`.
+ * Names of the annotations. They permit a leading `-`, permit several lines, and permit text that
+ * Salt interprets, such as `salt://`. The last one declares that the state file writes the text
+ * with `yaml_encode` or `json`.
  */
 const textAnnotations: ReadonlySet<string> = new Set([
   'x-allow-leading-dash',
@@ -17,7 +17,7 @@ const textAnnotations: ReadonlySet<string> = new Set([
 
 const { one, list, map } = schemaKeywords;
 
-/** Returns a schema without the annotations, as JSON Schema knows it. */
+/** Returns a schema without the annotations, as standard JSON Schema. */
 export function withoutAnnotations(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(withoutAnnotations);
   if (!isPlainMap(schema)) return schema;
@@ -32,12 +32,12 @@ export function withoutAnnotations(schema: unknown): unknown {
   );
 }
 
-/** What the schema of a text says of it. */
+/** Whether a schema has an annotation. */
 export function isAnnotated(schema: unknown, annotation: string): boolean {
   return isPlainMap(schema) && schema[annotation] === true;
 }
 
-/** The schema of a member; `undefined` where none says more than that it may be there. */
+/** Returns the schema of a member, or `undefined` if it is unrestricted. */
 export function schemaOfMember(schema: unknown, key: string | number): unknown {
   if (!isPlainMap(schema)) return undefined;
   if (typeof key === 'number') return schema.items;

@@ -1,44 +1,45 @@
-/** Checks of texts, so that nothing interprets them as anything but text. */
+/** Checks that no program interprets a text as anything but text. */
 
 import { isPlainYamlText } from '#master';
 import { findInterpretedText } from '#minion-protocol';
 import { isPlainMap } from './command-definition.ts';
 import { isAnnotated, schemaOfMember } from './text-annotations.ts';
 
-/** Where a text goes. */
+/** Use of a text. */
 export interface TextUse {
-  /** Into a state file, which is rendered and then read as YAML. */
+  /** Whether it is inserted into a state file, which is rendered and then parsed as YAML. */
   readonly isRendered: boolean;
 }
 
-/** A text that is refused. */
+/** Reason to reject a text. */
 export interface TextProblem {
-  /** Keys with `/` between them. */
+  /** Path of keys, separated by `/`. */
   readonly path: string;
   readonly expected: string;
 }
 
-/** Control characters, marks that cannot be seen, halves of characters, other line ends. */
+/** Control, invisible and private-use characters, lone surrogates, and line separators. */
 const invisibleCharacters = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/u;
 
 const lineBreaks = /[\n\t]/g;
 
-/** What minions look for in maps of arguments [salt.minion load_args_and_kwargs]. */
+/** Prefix of keys in argument maps that minions interpret [salt.minion load_args_and_kwargs]. */
 const keywordMarker = /^__/;
 
 const maxNesting = 16;
 
-/** Begins with what YAML reads as something else, or has in it what ends a plain text. */
+/** Text that YAML would not parse as a plain string. */
 const notPlainYaml = /^[\s\-?:,[\]{}#&*!|>'"%@`]|: |\s#|:$|\s$|[{}[\]\n\t]/;
 
-/** Looks at every text in a value, by its schema; `undefined`: nothing is wrong. */
+/** Checks every text in a value by its schema. Returns `undefined` if all are valid. */
 export function findTextProblem(
   value: unknown,
   schema: unknown,
   use: TextUse,
   path = '',
 ): TextProblem | undefined {
-  if (path.split('/').length > maxNesting) return { path, expected: 'must not be nested so deep' };
+  if (path.split('/').length > maxNesting)
+    return { path, expected: 'must not be nested more deeply' };
   if (typeof value === 'string') {
     const expected = problemOfText(value, schema, use);
     return expected === undefined ? undefined : { path, expected };

@@ -1,10 +1,10 @@
-/** A run of a command or a plan as its followers see it, with all its updates. */
+/** Run of a command or a plan, with all its updates. */
 
 import { once } from 'node:events';
 
-/** Updates from the beginning, to any number of readers; the outcome is the last of them. */
+/** Log of updates, for any number of readers. The outcome is the last update. */
 class UpdateLog<U, O> {
-  /** Nobody need wait for it. */
+  /** Outcome. Its rejection need not be handled. */
   readonly outcome: Promise<O>;
   readonly #told: U[] = [];
   #change = new AbortController();
@@ -26,7 +26,10 @@ class UpdateLog<U, O> {
     this.#wake();
   }
 
-  /** @param last - what is told of the outcome */
+  /**
+   * Ends the log.
+   * @param last - update with the outcome
+   */
   end(last: U, outcome: O): void {
     this.#isOver = true;
     this.append(last);
@@ -41,11 +44,11 @@ class UpdateLog<U, O> {
 
   async *updates(): AsyncGenerator<U, void, void> {
     for await (const batch of this.batches(0)) yield* batch;
-    // Throws what the run failed of.
+    // Rethrow the error of the run.
     await this.outcome;
   }
 
-  /** Of those from a number on, all that are there at a time. */
+  /** Yields the updates from a number on, in batches of all that are available. */
   async *batches(from: number): AsyncGenerator<readonly U[], void, void> {
     for (let next = from; ; ) {
       const change = this.#change.signal;
@@ -64,16 +67,16 @@ class UpdateLog<U, O> {
   }
 }
 
-/** What is told last. */
+/** Last update of a run. */
 interface OutcomeUpdate<O> {
   readonly type: 'outcome';
   readonly outcome: O;
 }
 
-/** A run, and what it told. */
+/** Run with its updates. */
 export class TrackedRun<U, O extends { readonly status: string }> {
   readonly id: string;
-  /** Name of whoever it is of. */
+  /** Name of the caller. */
   readonly owner: string;
   readonly #cancel = new AbortController();
   readonly #told = new UpdateLog<U | OutcomeUpdate<O>, O>();
@@ -84,27 +87,30 @@ export class TrackedRun<U, O extends { readonly status: string }> {
     this.owner = owner;
   }
 
-  /** Whether it can be gone on with: more may have come since its outcome was told. */
+  /** Whether the run was interrupted and can be continued, so that its outcome is not final. */
   get isInterrupted(): boolean {
     return this.#isInterrupted;
   }
 
-  /** Fires when somebody wants it to end. */
+  /** Fires when the run is cancelled. */
   get cancelled(): AbortSignal {
     return this.#cancel.signal;
   }
 
-  /** Nobody need wait for it. */
+  /** Outcome. Its rejection need not be handled. */
   get outcome(): Promise<O> {
     return this.#told.outcome;
   }
 
-  /** All that is told, from the beginning. */
+  /** Yields all updates from the start. */
   updates(): AsyncGenerator<U | OutcomeUpdate<O>, void, void> {
     return this.#told.updates();
   }
 
-  /** The same without what the run failed of, of those from a number on: all that are there at a time. */
+  /**
+   * Yields the updates from a number on, in batches of all that are available. Does not throw the
+   * error of the run.
+   */
   batches(from: number): AsyncGenerator<readonly (U | OutcomeUpdate<O>)[], void, void> {
     return this.#told.batches(from);
   }
@@ -113,7 +119,7 @@ export class TrackedRun<U, O extends { readonly status: string }> {
     this.#told.append(update);
   }
 
-  /** The last thing that is told. */
+  /** Ends the run, with the outcome as its last update. */
   end(outcome: O): void {
     this.#isInterrupted = outcome.status === 'interrupted';
     this.#told.end({ type: 'outcome', outcome }, outcome);
@@ -123,7 +129,7 @@ export class TrackedRun<U, O extends { readonly status: string }> {
     this.#told.fail(error);
   }
 
-  /** Whether whoever cancelled it wants to have taken back what is done, where that is possible. */
+  /** Whether a cancellation also undoes completed work, if possible. */
   get undoesOnCancel(): boolean {
     return true;
   }

@@ -9,8 +9,9 @@ import {
 } from './user-data-parts.ts';
 
 /**
- * Configures and starts the minion, with its keys where they are given. It has one key of its own
- * at the top, so that it does not meet those of another part when cloud-init merges them.
+ * Returns a cloud-config that configures and starts the minion, with its keys if they are given.
+ * It has a single top-level key, so cloud-init cannot mix it with keys of other parts when it
+ * merges them.
  */
 export function cloudConfigPart({ configDir, config, grains, keys }: UserDataInput): UserDataPart {
   const module = {
@@ -22,7 +23,7 @@ export function cloudConfigPart({ configDir, config, grains, keys }: UserDataInp
       : {
           public_key: keys.publicPem,
           private_key: keys.privatePem,
-          // Its default depends on what the image's package has made already.
+          // The module's default depends on files that the image's package created.
           pki_dir: pkiDirOf(configDir),
         }),
   };

@@ -1,4 +1,7 @@
-/** The shell script of user-data: for machines without the module `salt_minion`, and to claim and report. */
+/**
+ * Shell script in user-data: installs the minion on machines without the module `salt_minion`,
+ * claims, and reports failures.
+ */
 
 import { quoteForShell } from '../shell-text.ts';
 import { cloudConfigPart } from './cloud-config-part.ts';
@@ -16,7 +19,10 @@ import {
 /** Program that reads user-data. */
 type UserDataFormat = Exclude<NonNullable<EnrolRequest['format']>, 'none'>;
 
-/** @param configures false: the module `salt_minion` has configured and started the minion */
+/**
+ * Returns the script.
+ * @param configures - false if the module `salt_minion` has configured and started the minion
+ */
 function shellPart(plan: UserDataInput, { configures }: { configures: boolean }): UserDataPart {
   const { report, keys, claims } = plan;
   const steps = [
@@ -26,14 +32,14 @@ function shellPart(plan: UserDataInput, { configures }: { configures: boolean })
     ...(configures ? [installing, configuring(plan), ...(keys ? [seeding(keys)] : [])] : []),
     ...(configures ? ['restart_minion\n'] : []),
     ...(claims ? [shellClaimLines(report.statesInstance)] : []),
-    'minion_runs || fail "the service $service does not run"\n',
+    'minion_runs || fail "the service $service is not running"\n',
   ];
   return { type: 'text/x-shellscript', name: 'saltbridge.sh', content: steps.join('\n') };
 }
 
 function head({ configDir, config, report }: UserDataInput): string {
   return `#!/bin/sh
-# Makes this machine a minion of saltbridge, once; what goes wrong is told to the bridge.
+# Makes this machine a minion of saltbridge, once. Reports failures to the bridge.
 umask 077
 ${report.bridge === undefined ? agentAddress : bridgeAddress(report.bridge)}ticket=${quoteForShell(report.ticket)}
 id_json=${quoteForShell(JSON.stringify(config.id))}
@@ -51,8 +57,8 @@ pin=${quoteForShell(`sha256//${publicKeyPin}`)}
 `;
 }
 
-/** A network may have IPv4, or links alone. */
-const agentAddress = `# The metadata agent of this network knows the machine.
+/** Finds the metadata agent on networks with IPv4 or with link-local IPv6 addresses only. */
+const agentAddress = `# The metadata agent of this network identifies the machine.
 pin=
 export no_proxy='*'
 find_agent() {
@@ -68,10 +74,10 @@ find_agent
 `;
 
 /**
- * The pin is on the bridge's public key, so that it may be reached by any address. Bodies go by
- * file, because arguments can be read by everybody on the machine.
+ * Defines `post`. The pin is on the bridge's public key, so the bridge may be reached at any
+ * address. Bodies are passed in a file, because every user of the machine can read arguments.
  */
-const posting = `# post PATH: sends $work/body; prints the status, 000 where there was no answer
+const posting = `# post PATH: sends $work/body; prints the HTTP status, or 000 without a reply
 post() {
   if command -v curl >/dev/null 2>&1; then
     curl --silent --globoff \${pin:+--insecure --pinnedpubkey "$pin"} --max-time 30 \\
@@ -89,7 +95,7 @@ post() {
   fi
 }
 
-# fail REASON: tells the bridge, and ends
+# fail REASON: reports the failure to the bridge, and exits
 fail() {
   echo "saltbridge: $1" >&2
   reason=$(printf '%s' "$1" | tr -cd 'A-Za-z0-9 ._:;,/()=-' | cut -c 1-400)
@@ -106,7 +112,7 @@ fail() {
 const serviceControl = `restart_minion() {
   if command -v service >/dev/null 2>&1; then service "$service" restart
   else systemctl restart "$service"
-  fi >"$work/log" 2>&1 || fail "the service $service does not start: $(tail -n 1 "$work/log")"
+  fi >"$work/log" 2>&1 || fail "the service $service failed to start: $(tail -n 1 "$work/log")"
 }
 
 minion_runs() {
@@ -125,23 +131,26 @@ const installing = `if ! command -v salt-minion >/dev/null 2>&1; then
   elif command -v yum >/dev/null 2>&1; then yum install -y salt-minion
   elif command -v zypper >/dev/null 2>&1; then zypper --non-interactive install salt-minion
   else false
-  fi >"$work/log" 2>&1 || fail "salt-minion cannot be installed: $(tail -n 1 "$work/log")"
+  fi >"$work/log" 2>&1 || fail "cannot install salt-minion: $(tail -n 1 "$work/log")"
 fi
 `;
 
 function configuring({ config, grains }: UserDataInput): string {
   const more =
     Object.keys(grains).length === 0 ? '' : write('"$config_dir/grains"', toQuotedYaml(grains));
-  return `mkdir -p "$config_dir" || fail 'the directory of the configuration cannot be made'
+  return `mkdir -p "$config_dir" || fail 'cannot create the configuration directory'
 ${write('"$config_dir/minion"', toQuotedYaml(config))}${more}`;
 }
 
 function seeding({ publicPem, privatePem }: NonNullable<UserDataInput['keys']>): string {
-  return `mkdir -p "$pki_dir" || fail 'the directory of the keys cannot be made'
+  return `mkdir -p "$pki_dir" || fail 'cannot create the key directory'
 ${write('"$pki_dir/minion.pem"', privatePem)}${write('"$pki_dir/minion.pub"', publicPem)}`;
 }
 
-/** The bridge answers 200 once; when that answer is lost, the same claim is refused later. */
+/**
+ * Returns the lines that claim. The bridge replies 200 to a claim only once. If that reply is
+ * lost, the repeated claim is rejected, which is not a failure.
+ */
 function shellClaimLines(statesInstance: boolean): string {
   const instance = statesInstance
     ? `instance=$(cat /var/lib/cloud/data/instance-id 2>/dev/null | tr -cd 'A-Za-z0-9._-')
@@ -149,7 +158,7 @@ more=$(printf ',"instance":"%s"' "$instance")`
     : 'more=';
   return `seconds=0
 until [ -s "$pki_dir/minion.pub" ]; do
-  [ "$seconds" -lt 120 ] || fail 'salt-minion has made no key in 120 s'
+  [ "$seconds" -lt 120 ] || fail 'salt-minion created no key within 120 s'
   sleep 1
   seconds=$((seconds + 1))
 done
@@ -164,15 +173,15 @@ for wait in 1 2 5 10 30 30 60 60 60 0; do
     200) may_be_done=; break ;;
     000) may_be_done=yes ;;
     429|5??) ;;
-    *) [ -n "$may_be_done" ] || fail "the claim was refused: $(cat "$work/answer")"; break ;;
+    *) [ -n "$may_be_done" ] || fail "the claim was rejected: $(cat "$work/answer")"; break ;;
   esac
-  [ "$wait" -gt 0 ] || fail "the bridge does not answer ($status)"
+  [ "$wait" -gt 0 ] || fail "the bridge does not respond ($status)"
   sleep "$wait"
 done
-# What programs of this machine call the bridge with, for root alone.
+# Credentials with which programs of this machine call the bridge, readable by root only.
 token=$(sed -n 's/.*"token": *"\\([A-Za-z0-9._-]*\\)".*/\\1/p' "$work/answer" 2>/dev/null)
 if [ -z "$pin" ] && mkdir -p "$config_dir/saltbridge"; then
-  # The agent knows the machine, which has no token.
+  # The agent identifies the machine, so it needs no token.
   printf "url='%s'\\n" "\${url%/enroll}" >"$config_dir/saltbridge/guest.conf"
 elif [ -n "$token" ] && mkdir -p "$config_dir/saltbridge"; then
   printf '%s\\n' "$token" >"$config_dir/saltbridge/token"
@@ -181,16 +190,16 @@ fi
 `;
 }
 
-/** Text into a file, as it is. */
+/** Returns the command that writes text to a file verbatim. */
 function write(file: string, text: string): string {
   const end = 'SALTBRIDGE_END_OF_FILE';
   const body = text.endsWith('\n') ? text : `${text}\n`;
-  return `cat >${file} <<'${end}' || fail 'a file cannot be written'\n${body}${end}\n`;
+  return `cat >${file} <<'${end}' || fail 'cannot write a file'\n${body}${end}\n`;
 }
 
 /**
- * The text of user-data.
- * @param beside what the service passes to the machine already, of whatever kind
+ * Returns the text of user-data.
+ * @param beside - user-data that the service already passes to the machine, of any kind
  */
 export function renderUserData(
   format: UserDataFormat,

@@ -5,18 +5,18 @@ import type { AuditBursts } from '#master';
 import type { Enrolment } from './enrolment.ts';
 import type { EnrolmentParts, EnrolmentTransitions } from './enrolment-transitions.ts';
 
-/** Milliseconds between two looks. */
+/** Interval between two checks, in milliseconds. */
 const checkIntervalMs = 2000;
 
 export interface DeadlineParts extends Pick<EnrolmentParts, 'book' | 'now'> {
   readonly moves: EnrolmentTransitions;
   readonly bursts: AuditBursts;
-  /** Whether this master, and no other member of its cluster, ends what is over. */
+  /** Whether this master, and no other member of its cluster, ends expired enrolments. */
   readonly isActive: () => boolean;
   readonly log: Logger;
 }
 
-/** Looks every two seconds. */
+/** Ends expired enrolments, checking every two seconds. */
 export class EnrolmentDeadlines {
   readonly #parts: DeadlineParts;
   #timer: NodeJS.Timeout | undefined;
@@ -30,7 +30,10 @@ export class EnrolmentDeadlines {
     this.#timer = setInterval(() => this.#next(), checkIntervalMs).unref();
   }
 
-  /** Ends what is over now. @throws what the store or the keys throw */
+  /**
+   * Ends the enrolments that have expired.
+   * @throws errors of the store and of key operations
+   */
   async endExpired(): Promise<void> {
     const { book, bursts, moves, isActive } = this.#parts;
     book.prune();
@@ -38,7 +41,7 @@ export class EnrolmentDeadlines {
     if (!isActive()) return;
     for (const enrolment of [...book.all()]) {
       if (this.#endOf(enrolment) === undefined) continue;
-      // It may have become something else before its turn comes.
+      // The state may change before the enrolment's turn comes.
       await moves.exclusive(enrolment, async (current) => this.#end(current));
     }
   }
@@ -52,15 +55,15 @@ export class EnrolmentDeadlines {
     else await moves.fail(enrolment, end.reason);
   }
 
-  /** What is to become of an enrolment whose time is over; `undefined`: it is not. */
+  /** Returns how to end an expired enrolment, or `undefined` if it has not expired. */
   #endOf(enrolment: Enrolment): 'retire' | { readonly reason: string } | undefined {
     const { state, deadline = Infinity, keyExpiresAt = Infinity } = enrolment;
     const time = this.#parts.now();
     if (state === 'open' && time >= deadline) {
-      return { reason: 'no machine showed the ticket in time' };
+      return { reason: 'no machine used the ticket before it expired' };
     }
     if (state === 'accepted' && time >= deadline) {
-      return { reason: 'the minion did not sign in in time' };
+      return { reason: 'the minion did not sign in before the deadline' };
     }
     const hasKey = state === 'accepted' || state === 'signed-in';
     return hasKey && time >= keyExpiresAt ? 'retire' : undefined;
@@ -71,13 +74,13 @@ export class EnrolmentDeadlines {
     await this.#round;
   }
 
-  /** One at a time. */
+  /** Starts the next round after the current one. */
   #next(): void {
     this.#round = this.#round
       .then(() => this.endExpired())
       .catch((error: unknown) => {
-        // What could not be ended is ended by a later round.
-        this.#parts.log.error({ err: error }, 'enrolments were not ended');
+        // A later round retries.
+        this.#parts.log.error({ err: error }, 'expired enrolments could not be ended; retrying');
       });
   }
 }

@@ -1,4 +1,4 @@
-/** Enrolment as an extension of the bridge. */
+/** Extension of the bridge that provides enrolment. */
 
 import type { BridgeExtensionModule } from '../bridge-extension.ts';
 import { sectionProblems } from '../section-problems.ts';

@@ -1,4 +1,4 @@
-/** Options `saltbridge: bridge: enroll:`. */
+/** Options in the section `saltbridge: bridge: enroll:`. */
 
 import Type from 'typebox';
 import type { MasterConfig } from '#config';
@@ -6,23 +6,26 @@ import { parseSection } from '../options.ts';
 
 const EnrollSection = Type.Object(
   {
-    /** Addresses of the masters as machines reach them; without them nothing is enrolled by ticket. */
+    /**
+     * Addresses at which machines reach the masters. Without them, machines cannot be enrolled by
+     * ticket.
+     */
     masters: Type.Optional(Type.Array(Type.String({ minLength: 1 }), { minItems: 1 })),
-    /** Where machines reach the HTTP API: `https://…`. */
+    /** URL at which machines reach the HTTP API: `https://…`. */
     url: Type.Optional(Type.String({ minLength: 1 })),
-    /** File with the certificate that the API shows, PEM. Default: the API's `ssl_crt`. */
+    /** File with the certificate of the API, in PEM. Default: the API's `ssl_crt`. */
     certificate: Type.Optional(Type.String({ minLength: 1 })),
-    /** Seconds that a ticket is good for. Default 1800. */
+    /** Validity of a ticket, in seconds. Default: 1800. */
     ticket_lifetime: Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400 })),
-    /** Lowest protocol version that enrolled minions are heard in. Default 3. */
+    /** Lowest protocol version that enrolled minions may use. Default: 3. */
     protocol: Type.Optional(Type.Integer({ minimum: 0, maximum: 3 })),
-    /** Take tickets as grains, which travel in clear text. Default false. */
+    /** Whether to accept tickets as grains, which travel in clear text. Default: false. */
     grain: Type.Optional(Type.Boolean()),
-    /** Enrolments that may wait for their machine. Default 10000. */
+    /** Maximum number of open enrolments. Default: 10000. */
     max_open: Type.Optional(Type.Integer({ minimum: 1 })),
-    /** Bits of key pairs for machines. Default 2048. */
+    /** Size of key pairs for machines, in bits. Default: 2048. */
     key_bits: Type.Optional(Type.Integer({ minimum: 2048, maximum: 8192 })),
-    /** Key pairs that are made before they are asked for. Default 0. */
+    /** Number of key pairs to generate in advance. Default: 0. */
     prepared_keys: Type.Optional(Type.Integer({ minimum: 0, maximum: 10_000 })),
   },
   { additionalProperties: false },
@@ -34,9 +37,9 @@ export type EnrollOptions = Readonly<ReturnType<typeof parseEnrollOptions>>;
 const protocols = [0, 1, 2, 3] as const;
 
 /**
- * The options of a section.
- * @param value as it is written; `undefined`: it is not there
- * @param config the master's, for the certificate that its HTTP API shows
+ * Parses the section into options.
+ * @param value - the section, or `undefined` if it is absent
+ * @param config - configuration of the master, for the certificate of its HTTP API
  * @throws BridgeError ERR_BRIDGE_OPTIONS
  */
 export function parseEnrollOptions(
@@ -45,7 +48,7 @@ export function parseEnrollOptions(
 ) {
   const given = parseSection('bridge:enroll', EnrollSection, value ?? {});
   return {
-    /** Whether there is such a section. */
+    /** Whether the section is present. */
     isOn: value !== undefined,
     masters: given.masters ?? [],
     url: given.url,

@@ -1,12 +1,13 @@
-/** Reports of enrolments: events, audit records, log. */
+/** Reports enrolments as events, audit records and log lines. */
 
 import type { Logger } from 'pino';
 import type { AuditBursts, AuditEntry, ExtensionHost } from '#master';
 import type { EnrolmentEvent } from './enrolment-transitions.ts';
 
 /**
- * Events `saltbridge/bridge/enroll/<what>`, records `enroll.<what>`. Alarms are whatever strangers
- * make of them: the same one again within a minute is counted, and told by the audit log alone.
+ * Creates the function that emits events `saltbridge/bridge/enroll/<what>` and audit records
+ * `enroll.<what>`. Strangers can cause alarms, so repetitions within a minute are only counted in
+ * the audit log.
  */
 export function createEnrolmentEmitter(
   { audit, fire }: Pick<ExtensionHost, 'audit' | 'fire'>,
@@ -36,7 +37,7 @@ export function createEnrolmentEmitter(
   };
 }
 
-/** Whoever holds the ticket is not known yet as the minion. */
+/** Returns the actor. The holder of a ticket is not yet authenticated as the minion. */
 function auditActorOf(what: EnrolmentEvent['what'], id: string): AuditEntry['who'] {
   if (what === 'signed-in') return { kind: 'minion', name: id };
   const isAsked = what === 'created' || what === 'retired';

@@ -16,43 +16,44 @@ const enrolmentRow = defineRow({
   unversioned: fromJson,
 });
 
-/** Numbers of those whose end was kept, and not yet carried out. */
+/** Prefix of the numbers of enrolments whose end is stored but not yet carried out. */
 const endingPrefix = 'enrolments-ending';
-/** Milliseconds that an enrolment which is over can still be looked up. */
+/** Time for which an ended enrolment can be looked up, in milliseconds. */
 const keepMs = 7 * 86_400_000;
 
-/** Enrolments that have an id now, by what others know of them. */
+/** Read access to the enrolments whose id is in use. */
 export type KnownEnrolments = Pick<
   EnrolmentRepository,
   'get' | 'liveOf' | 'liveOfInstance' | 'liveOfProject'
 >;
 
-/** Tells one enrolment's changes by its number. */
+/** Change events of an enrolment, by its number. */
 type Changes = Record<string, [Enrolment]>;
 
-/** Where enrolments are kept. */
+/** Store of the enrolments. */
 type EnrolmentRows = Pick<SharedArea, 'cluster' | 'follow' | 'write'>;
 
 /**
- * Members of a cluster have the same enrolments: each follows what the others write. Bounded by the keys that it brought, the
- * open tickets, and a week of what is over.
+ * Repository of enrolments. Members of a cluster share it: each follows the writes of the others.
+ * Its size is bounded by the accepted keys, the open tickets, and the enrolments that ended within
+ * a week.
  */
 export class EnrolmentRepository {
   readonly #state: EnrolmentRows;
   readonly #now: () => number;
   readonly #byNumber = new Map<string, Enrolment>();
-  /** Number of the enrolment that has the id. */
+  /** Number of the enrolment that uses an id. */
   readonly #byId = new Map<string, string>();
   readonly #byInstance = new MultiMap<string, Enrolment>();
   readonly #byProject = new MultiMap<string, Enrolment>();
   readonly #open = new Set<string>();
   readonly #changes = new EventEmitter<Changes>().setMaxListeners(0);
-  /** Numbers of those that are over, with the time until which they are kept; oldest first. */
+  /** Numbers of ended enrolments and the times at which they are forgotten, the oldest first. */
   readonly #over = new Map<string, number>();
   readonly #ending = new Set<string>();
-  /** Of the rows in the store of a cluster, by number. */
+  /** Revisions of the rows in the store of a cluster, by number. */
   readonly #revisions = new Map<string, number>();
-  /** Numbers of those that are being written here. */
+  /** Numbers of the enrolments that this member is writing. */
   readonly #writing = new Set<string>();
   #onFollowed: (enrolment: Enrolment) => void = () => {};
 
@@ -71,7 +72,7 @@ export class EnrolmentRepository {
     return book;
   }
 
-  /** Told of each that another member of the cluster has written. */
+  /** Called with each enrolment that another member of the cluster wrote. */
   set onFollowed(listener: (enrolment: Enrolment) => void) {
     this.#onFollowed = listener;
   }
@@ -80,17 +81,17 @@ export class EnrolmentRepository {
     return this.#byNumber.get(number);
   }
 
-  /** The enrolment that has an id now. */
+  /** Returns the enrolment that currently uses an id. */
   liveOf(id: string): Enrolment | undefined {
     return this.#byNumber.get(this.#byId.get(id) ?? '');
   }
 
-  /** Those of an instance that have an id now. */
+  /** Returns the enrolments of an instance whose id is in use. */
   liveOfInstance(instance: string): Iterable<Enrolment> {
     return this.#byInstance.get(instance);
   }
 
-  /** Those of a project that have an id now. */
+  /** Returns the enrolments of a project whose id is in use. */
   liveOfProject(project: string): Iterable<Enrolment> {
     return this.#byProject.get(project);
   }
@@ -99,12 +100,12 @@ export class EnrolmentRepository {
     return this.#byNumber.values();
   }
 
-  /** How many wait for their machine. */
+  /** Number of enrolments that wait for their machine. */
   get open(): number {
     return this.#open.size;
   }
 
-  /** How many there are in each state. */
+  /** Returns the number of enrolments in each state. */
   counts(): Readonly<Record<Enrolment['state'], number>> {
     const counts = { open: 0, accepted: 0, 'signed-in': 0, failed: 0, retired: 0 };
     for (const { state } of this.#byNumber.values()) counts[state] += 1;
@@ -112,15 +113,18 @@ export class EnrolmentRepository {
   }
 
   /**
-   * By heart at once, so that nothing else can be made of it meanwhile; durable when it resolves. In a
-   * cluster it is by heart when it is durable.
-   * @throws StoreError ERR_REVISION where another member has made something else of it
+   * Stores enrolments. Updates memory immediately, so that no conflicting change can be made
+   * meanwhile, and resolves when the change is durable. In a cluster, memory is updated only then.
+   * @throws StoreError ERR_REVISION if another member changed the enrolment
    */
   put(...enrolments: readonly Enrolment[]): Promise<void> {
     return this.putWith(enrolments, []);
   }
 
-  /** As {@link put}, and {@link ending} until {@link endCompleted}: also in the next process. */
+  /**
+   * Stores the end of an enrolment like {@link put}. It is listed by {@link ending} until {@link
+   * endCompleted} is called, also after a restart.
+   */
   async putEnd(enrolment: Enrolment): Promise<void> {
     const { number } = enrolment;
     const key = [endingPrefix, number];
@@ -128,7 +132,7 @@ export class EnrolmentRepository {
     this.#ending.add(number);
   }
 
-  /** Enrolments that are over, and what they brought is perhaps still there. */
+  /** Yields ended enrolments whose keys and other data may still exist. */
   *ending(): IterableIterator<Enrolment> {
     for (const number of this.#ending) {
       const enrolment = this.#byNumber.get(number);
@@ -136,13 +140,13 @@ export class EnrolmentRepository {
     }
   }
 
-  /** Nothing of what an enrolment brought is there any more. */
+  /** Records that nothing of an ended enrolment remains. */
   async endCompleted({ number }: Enrolment): Promise<void> {
     await this.#state.write([{ op: 'delete', key: [endingPrefix, number] }]);
     this.#ending.delete(number);
   }
 
-  /** As {@link put}, with other steps in the same transaction. */
+  /** Stores enrolments like {@link put}, with other operations in the same transaction. */
   async putWith(enrolments: readonly Enrolment[], more: readonly StateOperation[]): Promise<void> {
     if (this.#state.cluster !== undefined) return this.#writeShared(enrolments, more);
     const before = enrolments.map(({ number }) => this.#byNumber.get(number));
@@ -185,7 +189,7 @@ export class EnrolmentRepository {
     };
   }
 
-  /** One of the store; in a cluster also what any member makes of it. */
+  /** Applies a stored row. In a cluster, also applies the changes of other members. */
   #note(change: StateChange): void {
     if (change.type === 'delete') return;
     const { revision } = change.entry;
@@ -199,12 +203,12 @@ export class EnrolmentRepository {
     this.announce(enrolment);
   }
 
-  /** Tells those who follow, once what is kept was carried out. */
+  /** Notifies followers of a change that has been carried out. */
   announce(enrolment: Enrolment): void {
     this.#changes.emit(enrolment.number, enrolment);
   }
 
-  /** Forgets what has been over for a week; the store does so by itself. */
+  /** Forgets enrolments that ended a week ago. Their rows expire in the store. */
   prune(): void {
     const now = this.#now();
     for (const [number, until] of this.#over) {
@@ -213,7 +217,7 @@ export class EnrolmentRepository {
     }
   }
 
-  /** The enrolment as it is and as it becomes. */
+  /** Yields the enrolment now and after each change. */
   async *follow(number: string, signal: AbortSignal): AsyncGenerator<Enrolment, void, void> {
     const changes = on(this.#changes, number, { signal });
     try {

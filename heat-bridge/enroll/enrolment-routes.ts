@@ -1,4 +1,7 @@
-/** Enrolments over HTTP, for services: each request is judged by the id and the project it names. */
+/**
+ * HTTP routes of enrolments, for services. Each request is authorised with its minion id and
+ * project.
+ */
 
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import Type from 'typebox';
@@ -19,10 +22,10 @@ import type { EnrollApi } from './enrolment-service.ts';
 
 type TokenHolder = Awaited<ReturnType<ExtensionHost['holdToken']>>;
 
-/** Of each route for services, what it is. */
+/** Schemas of the routes for services. */
 const serviceRouteSchemas: Readonly<Record<'create' | 'show' | 'retire', FastifySchema>> = {
   create: describeRoute({
-    summary: 'Begins an enrolment: a ticket, and user-data for the machine',
+    summary: 'Creates an enrolment with a ticket, and user-data for the machine',
     body: ServiceEnrolRequestSchema,
     answer: Type.Object({
       enrolment: EnrolmentSchema,
@@ -30,17 +33,17 @@ const serviceRouteSchemas: Readonly<Record<'create' | 'show' | 'retire', Fastify
       userData: Type.String(),
     }),
   }),
-  show: describeRoute({ summary: 'An enrolment', answer: EnrolmentSchema }),
+  show: describeRoute({ summary: 'Returns an enrolment', answer: EnrolmentSchema }),
   retire: describeRoute({
-    summary: 'Ends all that the machine of an enrolment has',
+    summary: 'Retires the machine of an enrolment: its key, sessions and data',
     answer: Type.Object({}),
   }),
 };
 
-/** What the routes ask of their master. */
+/** Services of the master that the routes use. */
 type EnrolmentRoutesHost = Pick<ExtensionHost, 'audit' | 'decide' | 'holdToken'>;
 
-/** What rules of the action `command` call the rights. */
+/** Rights, as rules of the action `command` name them. */
 type EnrolmentRight = 'bridge.enroll.create' | 'bridge.enroll.retire';
 
 interface NumberParams {
@@ -51,9 +54,10 @@ const serviceBodyLimit = 524_288;
 const createForm = compileSchema(ServiceEnrolRequestSchema);
 
 /**
- * `POST enrolments`, `GET enrolments/<number>` and `POST enrolments/<number>/retire`. Whoever asks
- * must be permitted `command` of `bridge.enroll.create` or `bridge.enroll.retire` with the keywords
- * `id` and `project` of the enrolment. A token of Keystone's is good for its own project alone.
+ * Adds `POST enrolments`, `GET enrolments/<number>` and `POST enrolments/<number>/retire`. A rule
+ * must permit the caller `command` for `bridge.enroll.create` or `bridge.enroll.retire`, with the
+ * keywords `id` and `project` of the enrolment. A Keystone token is valid for its own project
+ * only.
  */
 export function addServiceRoutes(
   app: FastifyInstance,
@@ -67,15 +71,15 @@ export function addServiceRoutes(
     holder.stop();
     return holder;
   };
-  /** Looked up only for who has a token at all. */
+  /** Look up the enrolment only for callers with a valid token. */
   const known = async (
     request: FastifyRequest<NumberParams>,
   ): Promise<{ readonly holder: TokenHolder; readonly enrolment: Enrolment }> => {
     const holder = await holderOf(request);
     const enrolment = await api.show(request.params.number);
     if (belongsToProject(holder.subject, enrolment)) return { holder, enrolment };
-    // Another project's is as unknown as one that is not there.
-    throw new BridgeError('ERR_ENROLL_UNKNOWN', 'there is no enrolment of this number');
+    // An enrolment of another project gets the same error as an unknown one.
+    throw new BridgeError('ERR_ENROLL_UNKNOWN', 'unknown enrolment number');
   };
   app.post(
     '/enrolments',
@@ -85,7 +89,10 @@ export function addServiceRoutes(
       const holder = await holderOf(request);
       const project = resolveProject(holder.subject, asked.project);
       if (project === undefined) {
-        throw new BridgeError('ERR_ENROLL_ARGS', 'project: expected one, as the token says none');
+        throw new BridgeError(
+          'ERR_ENROLL_ARGS',
+          'project: missing, and the token has none; name one',
+        );
       }
       const { lifetime, ...more } = asked;
       const lasts = lifetime === undefined ? {} : { lifetimeSeconds: lifetime };
@@ -117,12 +124,13 @@ export function addServiceRoutes(
 }
 
 /**
- * Services may ask for more than the operator does, and for no less.
+ * Checks the requested protocol version. A service may request a higher version than the
+ * operator's option, but not a lower one.
  * @throws BridgeError ERR_ENROLL_ARGS
  */
 function checkMinimumProtocol(asked: number | undefined, lowest: number): void {
   if (asked === undefined || asked >= lowest) return;
-  const text = `protocol: expected ${lowest} or more (enroll: protocol), got ${asked}`;
+  const text = `protocol: must be ${lowest} or more (enroll: protocol), not ${asked}`;
   throw new BridgeError('ERR_ENROLL_ARGS', text);
 }
 
@@ -130,7 +138,10 @@ function belongsToProject(subject: Subject, { project }: Enrolment): boolean {
   return subject.kind !== 'project' || subject.project.id === project;
 }
 
-/** @throws AuthorizationError ERR_DENIED */
+/**
+ * Checks that a rule permits the request, and writes the audit record.
+ * @throws AuthorizationError ERR_DENIED
+ */
 function requireEnrolmentRight(
   host: EnrolmentRoutesHost,
   { subject, policy }: TokenHolder,

@@ -1,4 +1,4 @@
-/** Enrolment at the local socket, for the command line. */
+/** RPC methods for enrolment on the local socket, for the command line. */
 
 import Type from 'typebox';
 import { extensionMethod, extensionStream, type RpcTable } from '#master';

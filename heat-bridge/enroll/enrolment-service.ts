@@ -1,4 +1,4 @@
-/** The enrolment service: creates, imports and retires enrolments, and prepares key pairs. */
+/** Enrolment service: creates, imports and retires enrolments, and prepares key pairs. */
 
 import { type KeyObject, randomBytes } from 'node:crypto';
 import { isIP } from 'node:net';
@@ -20,25 +20,28 @@ import type { KeyPairs } from './key-pairs.ts';
 import { signTicket } from './tickets.ts';
 import type { UserDataWriter } from './user-data.ts';
 
-/** Ends what depends on an id elsewhere. */
+/** Listener that ends data of an id outside of enrolments. */
 export type RetireListener = (id: string) => Promise<void> | void;
 
 export interface EnrolmentServiceParts extends ImportParts {
   readonly keyPairs: KeyPairs;
-  /** Signs tickets. */
+  /** Key that signs tickets. */
   readonly privateKey: KeyObject;
-  /** @throws BridgeError ERR_ENROLL_OFF where the options say too little to write user-data */
+  /**
+   * Returns the writer of user-data.
+   * @throws BridgeError ERR_ENROLL_OFF if required options are missing
+   */
   readonly writer: () => Promise<UserDataWriter>;
-  /** Whether an HTTP server has the bridge's routes, which machines claim at. */
+  /** Whether an HTTP server has the bridge's routes, at which machines claim. */
   readonly isServed: () => boolean;
   readonly options: EnrollOptions;
-  /** Called with each id that is to be retired. */
+  /** Listeners called with each id before it is retired. */
   readonly listeners: Set<RetireListener>;
-  /** Ends those who follow. */
+  /** Aborted to end all followers. */
   readonly closing: AbortSignal;
 }
 
-/** A machine by its minion's id, by its name in the cloud, or by the number of its enrolment. */
+/** Machine, selected by its minion's id, its name in the cloud, or the number of its enrolment. */
 type Machine =
   | { readonly id: string }
   | { readonly instance: string }
@@ -46,7 +49,7 @@ type Machine =
 
 const maxTicketLifetimeMs = 86_400_000;
 
-/** Machines on their way to being minions, and on their way out. */
+/** Creates, follows and retires the enrolments of machines. */
 export class EnrolmentService {
   readonly #parts: EnrolmentServiceParts;
 
@@ -55,16 +58,16 @@ export class EnrolmentService {
   }
 
   /**
-   * Begins an enrolment: makes a ticket and user-data; with `by: 'keys'` also a key pair, whose
-   * public half is accepted and whose private half is in the user-data and nowhere else. A ticket
-   * that the same project was given for the id, and that nobody used, is no longer good.
+   * Creates an enrolment with a ticket and user-data. With `by: 'keys'`, also generates a key
+   * pair: the public key is accepted, and the private key exists in the user-data only. An earlier
+   * unused ticket of the same project for the id becomes invalid.
    * @throws BridgeError ERR_ENROLL_OFF, ERR_ENROLL_ARGS, ERR_ENROLL_TAKEN, ERR_ENROLL_FULL
    */
   async create(request: EnrolRequest): Promise<NewEnrolment> {
     const writer = await this.#writerFor(request);
     const { admission, keyPairs } = this.#parts;
     if (!admission.takesId(request.id))
-      throw argumentError('id', 'the id of a minion (minion_ids)');
+      throw argumentError('id', 'a minion id that minion_ids permits');
     checkEnrolRequest(request, this.#parts.now());
     const keys = request.by === 'keys' ? await keyPairs.take() : undefined;
     return admission.exclusive(request.id, () =>
@@ -75,32 +78,35 @@ export class EnrolmentService {
   }
 
   /**
-   * Accepts the keys of minions that are known; all of them or none.
-   * @throws BridgeError ERR_ENROLL_ARGS, ERR_ENROLL_TAKEN, with the place in the list
+   * Accepts the keys of known minions: all or none.
+   * @throws BridgeError ERR_ENROLL_ARGS, ERR_ENROLL_TAKEN, with the position in the list
    */
   import(minions: readonly KnownMinion[]): Promise<readonly Enrolment[]> {
     return importMinions(minions, this.#parts);
   }
 
-  /** Resolves when as many key pairs lie ready as `prepared_keys` says. */
+  /** Resolves when `prepared_keys` key pairs are ready. */
   prepared(): Promise<void> {
     return this.#parts.keyPairs.prepare();
   }
 
-  /** Those that are under way or have a key, and what was over within a week. */
+  /** Returns the enrolments in progress, those with a key, and those that ended within a week. */
   async list(): Promise<readonly Enrolment[]> {
     return [...this.#parts.book.all()];
   }
 
-  /** @throws BridgeError ERR_ENROLL_UNKNOWN */
+  /**
+   * Returns the enrolment with this number.
+   * @throws BridgeError ERR_ENROLL_UNKNOWN
+   */
   async show(number: string): Promise<Enrolment> {
     const enrolment = this.#parts.book.get(number);
     if (enrolment !== undefined) return enrolment;
-    throw new BridgeError('ERR_ENROLL_UNKNOWN', 'there is no enrolment of this number');
+    throw new BridgeError('ERR_ENROLL_UNKNOWN', 'unknown enrolment number');
   }
 
   /**
-   * The enrolment as it is, and each time that it changes, until its minion has signed in or it has
+   * Yields the enrolment now and after each change, until its minion has signed in or it has
    * failed.
    * @throws BridgeError ERR_ENROLL_UNKNOWN, from the iteration
    */
@@ -118,7 +124,7 @@ export class EnrolmentService {
   }
 
   /**
-   * Resolves when the minion has signed in: it was heard with a proof of its key.
+   * Resolves when the minion has signed in, that is, has sent a message with a proof of its key.
    * @throws BridgeError ERR_ENROLL_FAILED with the reason, ERR_ENROLL_UNKNOWN
    */
   async signedIn(number: string, signal?: AbortSignal): Promise<Enrolment> {
@@ -130,12 +136,13 @@ export class EnrolmentService {
   }
 
   /**
-   * Ends all that a machine has at this master, also one that was enrolled otherwise: its key,
-   * session and connections, grains, pillar, mine and pushed files, the jobs that were published to
-   * it, its ticket. A later owner of the id has none of it. Nothing is there any more when it resolves.
-   * By the number of an enrolment that is over, nothing is done: another machine may have the id.
-   * @throws BridgeError ERR_ENROLL_UNKNOWN for an instance that no enrolment names, and for a number
-   * that none has
+   * Removes all data of a machine at this master, even if it was not enrolled by the bridge: its
+   * key, sessions and connections, grains, pillar, mine and pushed files, the jobs published to
+   * it, and its ticket. A later owner of the id gets none of it. Resolves when everything is
+   * removed. If the number of an ended enrolment is given, nothing is done, because another
+   * machine may have the id.
+   * @throws BridgeError ERR_ENROLL_UNKNOWN for an instance without an enrolment, or an unknown
+   * number
    */
   async retire(machine: Machine): Promise<void> {
     const { moves } = this.#parts;
@@ -148,9 +155,9 @@ export class EnrolmentService {
   }
 
   /**
-   * Calls the listener with the id of each that is to be retired, until the function given is
-   * called. What it does is waited for, so it must not wait for another call about the same id;
-   * where it fails, nothing is retired.
+   * Calls the listener with each id before it is retired, until the returned function is called.
+   * The master waits for the listener, so it must not wait for another operation on the same id.
+   * If it fails, nothing is retired.
    */
   onRetire(listener: RetireListener): () => void {
     const { listeners } = this.#parts;
@@ -164,7 +171,7 @@ export class EnrolmentService {
     if ('number' in machine) return [await this.show(machine.number)];
     const own = [...this.#parts.book.liveOfInstance(machine.instance)];
     if (own.length > 0) return own;
-    throw new BridgeError('ERR_ENROLL_UNKNOWN', 'no enrolment names this instance');
+    throw new BridgeError('ERR_ENROLL_UNKNOWN', 'no current enrolment has this instance');
   }
 
   async #create(
@@ -184,10 +191,10 @@ export class EnrolmentService {
     const before = this.#giveWay(request);
     const { id } = enrolment;
     const ticket = this.#ticketOf(enrolment);
-    // Written first, because it is the step that may refuse what it was given.
+    // Write the user-data first, because this step can reject the request.
     const userData = writer?.write(request, { ticket, keys }) ?? '';
     await book.putWith([enrolment], steps);
-    if (before !== undefined) await moves.fail(before, 'a newer ticket was made for this id');
+    if (before !== undefined) await moves.fail(before, 'replaced by a newer ticket for this id');
     if (keys !== undefined) {
       await admission.admit({ id, publicKey: keys.publicPem, protocol: enrolment.protocol });
     }
@@ -196,8 +203,8 @@ export class EnrolmentService {
   }
 
   /**
-   * An open enrolment again, with the same ticket and user-data: a ticket is kept nowhere, and made
-   * anew from its enrolment.
+   * Returns an open enrolment again, with the same ticket and user-data. A ticket is not stored;
+   * it is derived from its enrolment.
    * @throws BridgeError ERR_ENROLL_OFF
    */
   async reissue(enrolment: Enrolment, request: EnrolRequest): Promise<NewEnrolment> {
@@ -219,24 +226,30 @@ export class EnrolmentService {
     return signTicket(claims, this.#parts.privateKey);
   }
 
-  /** Refuses what is not switched on, before anything is made. */
+  /**
+   * Returns the writer, or rejects a request that the options do not permit, before anything is
+   * created.
+   */
   async #writerFor({ by = 'claim', format }: EnrolRequest): Promise<UserDataWriter | undefined> {
     const { writer, options, isServed } = this.#parts;
     if (!options.isOn) {
-      throw new BridgeError('ERR_ENROLL_OFF', 'expected a section saltbridge: bridge: enroll');
+      throw new BridgeError(
+        'ERR_ENROLL_OFF',
+        'enrolment is off; add a section saltbridge: bridge: enroll',
+      );
     }
     if (by === 'grain' && !options.takesGrains) {
-      throw new BridgeError('ERR_ENROLL_OFF', 'tickets as grains are off (enroll: grain)');
+      throw new BridgeError('ERR_ENROLL_OFF', 'tickets as grains are off; set enroll: grain: true');
     }
     if (by === 'claim' && !isServed()) {
       throw new BridgeError(
         'ERR_ENROLL_OFF',
-        'no HTTP API serves the bridge, so no machine could claim: start the master with serve() ' +
-          'and a port of its api, or give bridge.http to createSaltApi',
+        'machines cannot claim, because no HTTP API serves the bridge: start the master with serve() ' +
+          'and an api port, or pass bridge.http to createSaltApi',
       );
     }
     if (format !== 'none') return writer();
-    if (by === 'keys') throw argumentError('format', 'one that can hold the key pair');
+    if (by === 'keys') throw argumentError('format', 'a format that can contain the key pair');
     return undefined;
   }
 
@@ -265,24 +278,33 @@ export class EnrolmentService {
     };
   }
 
-  /** The unused ticket that the new one takes the place of. Nothing else gives way. */
+  /**
+   * Returns the unused enrolment that the new one replaces.
+   * @throws BridgeError ERR_ENROLL_TAKEN, ERR_ENROLL_FULL
+   */
   #giveWay({ id, project }: EnrolRequest): Enrolment | undefined {
     const { admission, book, options } = this.#parts;
     const held = admission.keyOf(id);
     if (held !== undefined && held.state !== 'pending') {
-      throw new BridgeError('ERR_ENROLL_TAKEN', `the id has a key, which is ${held.state}`);
+      throw new BridgeError(
+        'ERR_ENROLL_TAKEN',
+        `the id already has a key, with the state ${held.state}`,
+      );
     }
     const live = book.liveOf(id);
     const isTaken = live !== undefined && (live.state !== 'open' || live.project !== project);
-    if (isTaken) throw new BridgeError('ERR_ENROLL_TAKEN', 'the id is being enrolled already');
+    if (isTaken) throw new BridgeError('ERR_ENROLL_TAKEN', 'the id already has an enrolment');
     if (live === undefined && book.open >= options.maxOpen) {
-      throw new BridgeError('ERR_ENROLL_FULL', `${book.open} enrolments are open`);
+      throw new BridgeError(
+        'ERR_ENROLL_FULL',
+        `${book.open} enrolments are open, the limit of enroll: max_open`,
+      );
     }
     return live;
   }
 }
 
-/** Machines on their way to being minions, and on their way out. */
+/** API of enrolments. */
 export type EnrollApi = Omit<EnrolmentService, 'reissue'>;
 
 function checkEnrolRequest(request: EnrolRequest, now: number): void {
@@ -299,10 +321,12 @@ function checkEnrolRequest(request: EnrolRequest, now: number): void {
   const isLifetime =
     lifetimeSeconds === undefined ||
     (lifetimeSeconds > 0 && lifetimeSeconds * 1000 <= maxTicketLifetimeMs);
-  if (!isLifetime) throw argumentError('lifetimeSeconds', 'more than 0, at most a day');
-  if (expires !== undefined && expires <= now) throw argumentError('expires', 'a time to come');
+  if (!isLifetime)
+    throw argumentError('lifetimeSeconds', 'more than 0, and at most 86400 (one day)');
+  if (expires !== undefined && expires <= now)
+    throw argumentError('expires', 'a time in the future');
 }
 
 function argumentError(name: string, expected: string): BridgeError {
-  return new BridgeError('ERR_ENROLL_ARGS', `${name}: expected ${expected}`);
+  return new BridgeError('ERR_ENROLL_ARGS', `${name}: must be ${expected}`);
 }

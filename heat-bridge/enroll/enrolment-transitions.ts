@@ -1,4 +1,4 @@
-/** Transitions of enrolments: each is stored before anything follows from it. */
+/** Transitions of enrolments. Each is stored before its effects are carried out. */
 
 import type { KeyLifecycle } from '#master';
 import { StoreError } from '#store';
@@ -6,18 +6,21 @@ import type { Enrolment } from './enrolment.ts';
 import type { EnrolmentRepository } from './enrolment-repository.ts';
 import type { UsedTickets } from './used-tickets.ts';
 
-/** Each of them fails because another member of the cluster has made something else of an enrolment. */
+/**
+ * Maximum number of attempts to write, each of which fails if another member of the cluster
+ * changed the enrolment first.
+ */
 const maxTries = 20;
 
-/** What is told of an enrolment, on the bus and in the audit log. */
+/** Event of an enrolment, for the bus and the audit log. */
 export interface EnrolmentEvent {
   readonly what: 'created' | 'accepted' | 'signed-in' | 'failed' | 'retired' | 'alarm';
   readonly enrolment: Enrolment;
-  /** For a person. */
+  /** Human-readable text. */
   readonly detail?: string;
 }
 
-/** Parts that the operations of enrolments share. */
+/** Parts that the operations on enrolments share. */
 export interface EnrolmentParts {
   readonly book: EnrolmentRepository;
   readonly admission: KeyLifecycle;
@@ -27,16 +30,16 @@ export interface EnrolmentParts {
 
 export interface TransitionParts extends EnrolmentParts {
   readonly spent: Pick<UsedTickets, 'add'>;
-  /** Ends what an id has elsewhere, before anything else is done. */
+  /** Ends the data of an id outside of enrolments. Called before anything else ends. */
   readonly onRetire: (id: string) => Promise<void>;
 }
 
-/** Milliseconds that a machine has to sign in after its key was accepted. */
+/** Time that a machine has to sign in after its key was accepted, in milliseconds. */
 const signInMs = 600_000;
 
 /**
- * The transitions of enrolments. All but those that say otherwise are called inside of
- * {@link exclusive}, or of the id's turn otherwise, with what the enrolment is then.
+ * Transitions of enrolments. Unless stated otherwise, call a method inside {@link exclusive}, or
+ * in another exclusive turn of the id, with the current enrolment.
  */
 export class EnrolmentTransitions {
   readonly #parts: TransitionParts;
@@ -46,9 +49,9 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Runs work on an enrolment as it is when its turn comes: sign-ins of its id, operations on the
-   * id's key and other transitions come before or after it. Where another member of the cluster is
-   * first, it runs again with what the enrolment is then.
+   * Runs work on the current enrolment, exclusive of sign-ins of its id, operations on the id's
+   * key and other transitions. If another member of the cluster writes first, the work runs again
+   * with the new enrolment.
    */
   exclusive<T>(
     enrolment: Pick<Enrolment, 'id' | 'number'>,
@@ -60,14 +63,14 @@ export class EnrolmentTransitions {
     );
   }
 
-  /** {@link retire} when the id's turn comes. */
+  /** Calls {@link retire} in the id's turn. */
   retireInTurn(id: string): Promise<void> {
     return this.#parts.admission.exclusive(id, () => untilAgreed(() => this.retire(id)));
   }
 
   /**
-   * Accepts the key of this fingerprint, shown already or not. The ticket is spent with it; both
-   * are durable when it resolves.
+   * Accepts the key with this fingerprint, whether or not the minion has presented it, and marks
+   * the ticket as used. Resolves when both are durable.
    */
   async accept(open: Enrolment, fingerprint: string): Promise<Enrolment> {
     const { book, now } = this.#parts;
@@ -85,7 +88,10 @@ export class EnrolmentTransitions {
     return this.signIn(enrolment);
   }
 
-  /** Signed in, if its minion was heard with a proof of its key; else as it was. */
+  /**
+   * Marks the enrolment as signed in if its minion has proved its key. Returns it unchanged
+   * otherwise.
+   */
   async signIn(known: Enrolment): Promise<Enrolment> {
     const { book, admission } = this.#parts;
     const { id, fingerprint } = known;
@@ -96,7 +102,7 @@ export class EnrolmentTransitions {
     try {
       await book.put(enrolment);
     } catch (error) {
-      // Another member of the cluster has heard it as well.
+      // Another member of the cluster has recorded the sign-in too.
       if (isSecond(error)) return book.get(known.number) ?? known;
       throw error;
     }
@@ -104,7 +110,9 @@ export class EnrolmentTransitions {
     return enrolment;
   }
 
-  /** Called from anywhere when the minion of an id was heard with a proof of its key. */
+  /**
+   * Records that the minion of an id has proved its key. Can be called outside {@link exclusive}.
+   */
   async heard(id: string): Promise<void> {
     const { book } = this.#parts;
     const live = book.liveOf(id);
@@ -114,25 +122,25 @@ export class EnrolmentTransitions {
     });
   }
 
-  /** Gives an enrolment up, with the key that it brought. */
+  /** Fails an enrolment, and retires the key that it brought. */
   async fail(live: Enrolment, reason: string): Promise<void> {
     const { admission } = this.#parts;
     const held = admission.keyOf(live.id);
-    // Another key under the id is somebody else's business, and stays.
+    // Another key under the id does not belong to the enrolment, and stays.
     const hasOther = held !== undefined && held.fingerprint !== live.fingerprint;
     const end = { ...live, state: 'failed', reason } as const;
     const keepsKey = live.state === 'open' || hasOther;
     await this.#end(live, end, { keepsKey });
   }
 
-  /** Gives an enrolment up whose key turned out to be good for nobody; the key is rejected. */
+  /** Fails an enrolment whose key cannot be trusted; the key is rejected. */
   async quarantine(live: Enrolment, reason: string): Promise<void> {
     await this.#parts.admission.quarantine(live.id);
     const end = { ...live, state: 'failed', reason } as const;
     await this.#end(live, end, { keepsKey: true });
   }
 
-  /** Ends all that an id has, with its enrolment if it has one. */
+  /** Retires an id with all its data, and its enrolment if it has one. */
   async retire(id: string): Promise<void> {
     const { book, admission, onRetire } = this.#parts;
     const live = book.liveOf(id);
@@ -144,7 +152,10 @@ export class EnrolmentTransitions {
     await admission.retire(id);
   }
 
-  /** Called from anywhere when the accepted key of an id was deleted, rejected or replaced. */
+  /**
+   * Retires an enrolment whose accepted key was deleted, rejected or replaced. Can be called
+   * outside {@link exclusive}.
+   */
   async keyLost(id: string): Promise<void> {
     const { book, admission } = this.#parts;
     const live = book.liveOf(id);
@@ -160,8 +171,9 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Makes up for what a crash left undone, before anybody is served. Who was accepted has as long
-   * again to sign in: the master may have been away for longer than that.
+   * Completes after a crash what was stored but not carried out, before requests are served.
+   * Accepted minions get a new deadline to sign in, because the master may have been down for
+   * longer.
    */
   async resume(): Promise<void> {
     const { book, now } = this.#parts;
@@ -176,18 +188,24 @@ export class EnrolmentTransitions {
     for (const enrolment of [...book.ending()]) await this.#endLeftKey(enrolment);
   }
 
-  /** Remembers the tickets that are used, wherever they were, before anybody is served. */
+  /**
+   * Marks the tickets of all used enrolments as used, before requests are served. Their enrolments
+   * may come from another member.
+   */
   async resumeTickets(): Promise<void> {
     const used = [...this.#parts.book.all()].filter(({ state }) => state !== 'open');
     await Promise.all(used.map((it) => this.#spend(it)));
   }
 
-  /** Another member of the cluster has written it: its ticket is used here too. */
+  /**
+   * Marks the ticket as used on this member too, after another member of the cluster wrote the
+   * enrolment.
+   */
   async followed(enrolment: Enrolment): Promise<void> {
     if (enrolment.state !== 'open') await this.#spend(enrolment);
   }
 
-  /** Makes up for what a member of the cluster that is gone left undone. */
+  /** Completes what a failed member of the cluster stored but did not carry out. */
   async takeOver(): Promise<void> {
     const { book, now } = this.#parts;
     for (const enrolment of [...book.all()].filter(({ state }) => state === 'accepted')) {
@@ -203,7 +221,10 @@ export class EnrolmentTransitions {
     }
   }
 
-  /** Does at the keys what was kept. A key that was not shown yet is known when it is. */
+  /**
+   * Carries out the stored acceptance. If the minion has not presented its key yet, the key is
+   * accepted when it does.
+   */
   async #acceptKey({ id, fingerprint, protocol }: Enrolment): Promise<void> {
     const { admission } = this.#parts;
     await admission.pin(id, protocol);
@@ -219,7 +240,7 @@ export class EnrolmentTransitions {
   ): Promise<void> {
     const { book, admission, onRetire } = this.#parts;
     const { id } = live;
-    // What came of a ticket that nobody used is not there to be ended.
+    // An unused ticket has no data elsewhere to end.
     if (live.state !== 'open' || over.state === 'retired') await onRetire(id);
     if (keepsKey) await book.put(over);
     else await book.putEnd(over);
@@ -233,7 +254,7 @@ export class EnrolmentTransitions {
     this.#tell({ what, enrolment: over, ...(reason === undefined ? {} : { detail: reason }) });
   }
 
-  /** A key whose end was kept and not carried out. */
+  /** Retires the key of an enrolment whose end was stored but not carried out. */
   async #endLeftKey(over: Enrolment): Promise<void> {
     const { book, admission } = this.#parts;
     const held = admission.keyOf(over.id);
@@ -262,7 +283,7 @@ async function untilAgreed<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Another member of the cluster was first. */
+/** Whether another member of the cluster wrote first. */
 function isSecond(error: unknown): boolean {
   return error instanceof StoreError && error.code === 'ERR_REVISION';
 }

@@ -1,4 +1,4 @@
-/** An enrolment, and the request for one. */
+/** Enrolments, and requests for them. */
 
 import Type, { type Static } from 'typebox';
 import { keyFingerprint } from '#minion-protocol';
@@ -8,55 +8,55 @@ const Text = Type.String();
 /** Milliseconds since 1970. */
 const Time = Type.Number();
 
-/** Lowest protocol version in which a minion is accepted; 0: any. */
+/** Lowest protocol version in which a minion is accepted. 0 accepts any. */
 const Protocol = Type.Enum([0, 1, 2, 3]);
 
 /**
- * An enrolment: in the store, in answers and for programs. Its states:
+ * Enrolment, as stored, returned by APIs and passed to programs. Its states:
  *
- * | state | what may come | what it leads to |
+ * | state | event | next state |
  * |---|---|---|
  * | `open` | a claim with the ticket | `accepted` |
- * | `open`, `accepted` | a report that it failed, the end of its time | `failed` |
+ * | `open`, `accepted` | a report of failure, or the deadline | `failed` |
  * | `accepted` | the minion's first request that proves its key | `signed-in` |
- * | any but the last two | `retire`, the end of its key | `retired` |
+ * | any but `failed` and `retired` | `retire`, or the end of its key | `retired` |
  */
 export const EnrolmentSchema = Type.Object({
-  /** Names the enrolment, and its ticket: 22 characters. */
+  /** Number of the enrolment and of its ticket: 22 characters. */
   number: Text,
   /** Id of the minion. */
   id: Text,
   project: Text,
   /** Name of the machine in the cloud. */
   instance: Type.Optional(Text),
-  /** Address that the ticket must be shown from. */
+  /** Address from which the ticket must be used. */
   address: Type.Optional(Text),
   /**
-   * How the machine comes to an accepted key. `claim`: it makes its key and claims for it with the
-   * ticket, over TLS. `keys`: it is given a key pair, whose public half is accepted already. `grain`:
-   * it shows the ticket as a grain when it signs in, in clear text. `import`: its public key, or the
-   * fingerprint of it, was known beforehand.
+   * Method by which the machine's key is accepted. `claim`: the machine generates its key and
+   * claims with the ticket, over TLS. `keys`: the machine is given a key pair whose public key is
+   * already accepted. `grain`: the machine sends the ticket as a grain when it signs in, in clear
+   * text. `import`: its public key, or the fingerprint of it, was known beforehand.
    */
   by: Type.Enum(['claim', 'keys', 'grain', 'import']),
   state: Type.Enum(['open', 'accepted', 'signed-in', 'failed', 'retired']),
-  /** SHA-256 of the minion's key, as hex pairs joined by `:`. Absent: not known yet. */
+  /** SHA-256 of the minion's key, as hex pairs joined by `:`. Absent while it is unknown. */
   fingerprint: Type.Optional(Text),
   protocol: Protocol,
   createdAt: Time,
-  /** End of the ticket. Absent: there is none. */
+  /** Expiry of the ticket. Absent if there is no ticket. */
   ticketExpiresAt: Type.Optional(Time),
-  /** Time until which the machine is expected to sign in. Absent: it has, or without end. */
+  /** Time until which the machine must sign in. Absent if it has signed in, or has no deadline. */
   deadline: Type.Optional(Time),
-  /** End of the key, and of everything with it. Absent: with the machine's retirement. */
+  /** Expiry of the key and of all data with it. Absent: when the machine is retired. */
   keyExpiresAt: Type.Optional(Time),
-  /** Reason of a failure, for a person. */
+  /** Reason of a failure, human-readable. */
   reason: Type.Optional(Text),
 });
 
-/** An enrolment; {@link EnrolmentSchema} documents its fields. */
+/** Enrolment; {@link EnrolmentSchema} documents its fields. */
 export type Enrolment = Readonly<Static<typeof EnrolmentSchema>>;
 
-/** A value of a minion's configuration. */
+/** Value of a minion's configuration. */
 type ConfigValue =
   | string
   | number
@@ -65,49 +65,59 @@ type ConfigValue =
   | readonly ConfigValue[]
   | { readonly [name: string]: ConfigValue };
 
-/** Options of a minion by their names in Salt. */
+/** Minion options, by their names in Salt. */
 export type MinionConfig = Readonly<Record<string, ConfigValue>>;
 
 const ShortText = Type.String({ minLength: 1, maxLength: 255 });
 const Addresses = Type.Array(ShortText, { minItems: 1, maxItems: 16 });
-/** A value that YAML cannot hold is not JSON either. */
+/** Values that JSON can represent, which YAML can represent too. */
 const Values = Type.Unsafe<MinionConfig>(Type.Record(Type.String(), Type.Unknown()));
 const ExpiryTime = Type.Integer({ minimum: 0 });
 
-/** Fields of a request for an enrolment, whoever makes it. */
+/** Fields of every request for an enrolment. */
 const requestFields = {
   /** Id of the minion. */
   id: ShortText,
   /** Name of the machine in the cloud, if it is known before the machine starts. Default: any. */
   instance: Type.Optional(ShortText),
-  /** Address that the machine will call from, if it is known. Default: any. */
+  /** Address from which the machine will call, if it is known. Default: any. */
   address: Type.Optional(ShortText),
-  /** Whether its user-data reaches the bridge by the metadata agent of its network. Default false. */
+  /**
+   * Whether the machine reaches the bridge through the metadata agent of its network. Default:
+   * false.
+   */
   agent: Type.Optional(Type.Boolean()),
-  /** Addresses of the masters as this machine reaches them. Default: `enroll: masters`. */
+  /** Addresses at which this machine reaches the masters. Default: `enroll: masters`. */
   masters: Type.Optional(Type.Unsafe<readonly string[]>(Addresses)),
-  /** See {@link EnrolmentSchema}. Default `claim`. `grain` needs `enroll: grain: true`. */
+  /**
+   * Method, see {@link EnrolmentSchema}. Default: `claim`. `grain` requires `enroll: grain: true`.
+   */
   by: Type.Optional(Type.Enum(['claim', 'keys', 'grain'])),
-  /** Milliseconds since 1970 when its key ends, and all that depends on it. Default: never. */
+  /**
+   * Expiry of the key and of all data that depends on it, in milliseconds since 1970. Default:
+   * never.
+   */
   expires: Type.Optional(ExpiryTime),
   /** Lowest protocol version in which the minion is accepted. Default: `enroll: protocol`. */
   protocol: Type.Optional(Protocol),
   /**
-   * Program that reads the user-data: cloud-init with its module `salt_minion`, anything that runs a
-   * shell script, or cloudbase-init. `none`: the machine gets its ticket otherwise. Default
-   * `cloud-init`.
+   * Program that reads the user-data: cloud-init with its module `salt_minion`, any program that
+   * runs a shell script, or cloudbase-init. `none`: the machine gets its ticket in another way.
+   * Default: `cloud-init`.
    */
   format: Type.Optional(Type.Enum(['cloud-init', 'shell', 'cloudbase-init', 'none'])),
-  /** Directory of the minion's configuration, except on Windows. Default `/etc/salt`. */
+  /** Directory of the minion's configuration, except on Windows. Default: `/etc/salt`. */
   configDir: Type.Optional(Type.String({ pattern: '^/', maxLength: 255 })),
-  /** User-data that the machine gets besides, of whatever kind. Default: none. */
+  /**
+   * Other user-data for the machine, of any kind, merged with that of the bridge. Default: none.
+   */
   beside: Type.Optional(Type.String({ maxLength: 262_144 })),
   /** Further options of the minion. Default: none. */
   config: Type.Optional(Values),
   /** Grains of the minion. Default: none. */
   grains: Type.Optional(Values),
 };
-/** Seconds that the ticket is valid. Default: `enroll: ticket_lifetime`. */
+/** Validity of the ticket, in seconds. Default: `enroll: ticket_lifetime`. */
 const Lifetime = Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400 }));
 
 /** Request for the enrolment of a machine. */
@@ -115,7 +125,7 @@ export const EnrolRequestSchema = Type.Object(
   {
     ...requestFields,
     lifetimeSeconds: Lifetime,
-    /** Owner of the machine: the project in the cloud, or a name of your own. */
+    /** Owner of the machine: the project in the cloud, or any name. */
     project: ShortText,
   },
   strict,
@@ -124,13 +134,13 @@ export const EnrolRequestSchema = Type.Object(
 /** Request for the enrolment of a machine; {@link EnrolRequestSchema} documents its fields. */
 export type EnrolRequest = Readonly<Static<typeof EnrolRequestSchema>>;
 
-/** Body of a service's request. Its token may name the project. */
+/** Body of a service's request. The project defaults to that of the token. */
 export const ServiceEnrolRequestSchema = Type.Object(
   { ...requestFields, lifetime: Lifetime, project: Type.Optional(ShortText) },
   strict,
 );
 
-/** A minion whose key is known. */
+/** Minion whose key is known. */
 export const KnownMinionSchema = Type.Object(
   {
     id: ShortText,
@@ -138,7 +148,7 @@ export const KnownMinionSchema = Type.Object(
     instance: Type.Optional(ShortText),
     /** PEM text of its key. Required without `fingerprint`. */
     publicKey: Type.Optional(Type.String({ maxLength: 16_384 })),
-    /** SHA-256 of its key, which is accepted when the minion shows it. */
+    /** SHA-256 of its key, which is accepted when the minion presents it. */
     fingerprint: Type.Optional(Type.String({ maxLength: 128 })),
     expires: Type.Optional(ExpiryTime),
     protocol: Type.Optional(Protocol),
@@ -146,24 +156,27 @@ export const KnownMinionSchema = Type.Object(
   strict,
 );
 
-/** A minion whose key is known; {@link KnownMinionSchema} documents its fields. */
+/** Minion whose key is known; {@link KnownMinionSchema} documents its fields. */
 export type KnownMinion = Readonly<Static<typeof KnownMinionSchema>>;
 
-/** An enrolment that was begun. Nothing of it but the enrolment itself is kept. */
+/** Enrolment that was created. Only `enrolment` is stored. */
 export interface NewEnrolment {
   readonly enrolment: Enrolment;
-  /** The ticket alone, for machines that get it otherwise. A secret until it is used. */
+  /** Ticket, for machines that get it in another way. Secret until it is used. */
   readonly ticket: string;
-  /** For the machine; empty with `format: 'none'`. With `by: 'keys'` its private key is in it. */
+  /**
+   * User-data for the machine. Empty with `format: 'none'`. Contains the private key with `by:
+   * 'keys'`.
+   */
   readonly userData: string;
 }
 
-/** The fingerprint of a key as enrolments hold it: SHA-256, hex pairs joined by `:`. */
+/** Returns the fingerprint of a key as enrolments store it: SHA-256, hex pairs joined by `:`. */
 export function fingerprintOf(publicKey: string): string {
   return keyFingerprint(publicKey, 'sha256');
 }
 
-/** Reads a fingerprint as `salt-key` or `sha256sum` print it. */
+/** Parses a fingerprint as `salt-key` or `sha256sum` prints it. */
 export function tryParseFingerprint(text: string): string | undefined {
   const hex = text.replaceAll(':', '').toLowerCase();
   return /^[0-9a-f]{64}$/.test(hex) ? hex.replace(/(..)(?=.)/g, '$1:') : undefined;

@@ -1,4 +1,4 @@
-/** User-data of a service that is merged with ours: what cloud-init would make of both together. */
+/** Existing user-data of a service, which cloud-init merges with that of the bridge. */
 
 import { parse } from 'yaml';
 import { isPlainMap } from '../commands/command-definition.ts';
@@ -8,19 +8,19 @@ const maxDepth = 8;
 const ownKey = /(?:^|[\s{,])["']?salt_minion["']?\s*:/m;
 
 /**
- * Refuses user-data that would be lost by the merge: it is not text, or it configures the minion by the
- * same module of cloud-init as ours, which would replace its settings.
+ * Rejects user-data that the merge would lose: binary data, or a configuration of the minion by
+ * cloud-init's module `salt_minion`, which would replace that of the bridge.
  * @throws BridgeError ERR_ENROLL_ARGS
  */
 export function requireMergeable(text: string, format: string): void {
   if (format === 'none')
-    throw userDataError('a ticket alone has no user-data; leave one of both out');
+    throw userDataError('format none produces no user-data; omit one of the two');
   if (text.includes('\0') || text.includes('\ufffd')) {
-    throw userDataError('it is not text; pass gzip as a file to enroll create, or unpack it');
+    throw userDataError('not text; pass gzip as a file to enroll create, or decompress it');
   }
   if (hasSaltMinion(text, 0)) {
     throw userDataError(
-      'its cloud-config has salt_minion, and the minion is configured by ours; move its conf and grains to the fields config and grains of POST /bridge/v1/enrolments',
+      'its cloud-config has salt_minion, which would replace the settings of the bridge; move its conf and grains to the fields config and grains of POST /bridge/v1/enrolments',
     );
   }
 }
@@ -47,7 +47,7 @@ function hasSaltMinion(text: string, depth: number): boolean {
   }
   if (!content.startsWith('#cloud-config')) return false;
   const config = content.startsWith('#cloud-config-jsonp') ? undefined : tryParse(content);
-  // Jinja, or patches: the name is enough.
+  // The content is a Jinja template or a patch, so its name must be enough.
   if (!isPlainMap(config)) return ownKey.test(content) || content.includes('/salt_minion');
   return Object.hasOwn(config, 'salt_minion');
 }
@@ -64,7 +64,7 @@ function tryParse(text: string): unknown {
   }
 }
 
-/** The parts of a MIME message, decoded; of a single part, that one. */
+/** Returns the decoded parts of a MIME message. */
 function partsOfMessage(message: string): readonly string[] {
   const [head = '', ...rest] = message.split(/\r?\n\r?\n/);
   const body = rest.join('\n\n');

@@ -1,4 +1,4 @@
-/** Imports minions whose keys, or fingerprints, are known. */
+/** Imports minions with known keys or fingerprints. */
 
 import { randomBytes } from 'node:crypto';
 import { parsePublicKey } from '#minion-protocol';
@@ -15,15 +15,14 @@ import type { EnrolmentParts, EnrolmentTransitions } from './enrolment-transitio
 
 export interface ImportParts extends EnrolmentParts {
   readonly moves: EnrolmentTransitions;
-  /** Ids, of which two members of a cluster must not enrol one each. */
+  /** Reserves ids, so that two members of a cluster cannot enrol the same one. */
   readonly names: SharedNames;
   readonly options: Pick<EnrollOptions, 'protocol'>;
 }
 
 /**
- * Accepts the keys of minions; all of them or none. Those that have this key already stay as they
- * are.
- * @throws BridgeError ERR_ENROLL_ARGS, ERR_ENROLL_TAKEN, with the place in the list
+ * Accepts the keys of minions: all or none. Minions that already have this key are unchanged.
+ * @throws BridgeError ERR_ENROLL_ARGS, ERR_ENROLL_TAKEN, with the position in the list
  */
 export async function importMinions(
   minions: readonly KnownMinion[],
@@ -32,7 +31,7 @@ export async function importMinions(
   const { book, moves, admission, names, tell } = parts;
   const ids = new Set(minions.map(({ id }) => id));
   if (ids.size < minions.length)
-    throw new BridgeError('ERR_ENROLL_ARGS', 'an id stands there twice');
+    throw new BridgeError('ERR_ENROLL_ARGS', 'duplicate id in the list');
   const enrolments = await names.decide([...ids], async (steps) => {
     const made = minions.map((minion, index) => toEnrolment(minion, index, parts));
     if (made.length > 0) await book.putWith(made, steps);
@@ -43,12 +42,12 @@ export async function importMinions(
     if (enrolment === undefined) continue;
     const { id, protocol } = enrolment;
     await moves.exclusive(enrolment, async (current) => {
-      // Ended before it came to it.
+      // The enrolment ended meanwhile.
       if (current?.state !== 'accepted') return;
       if (publicKey === undefined) await admission.pin(id, protocol);
       else await admission.admit({ id, publicKey, protocol });
       tell({ what: 'accepted', enrolment });
-      // It may have signed in before.
+      // The minion may have signed in before.
       await moves.signIn(current);
     });
   }
@@ -59,13 +58,14 @@ function toEnrolment(minion: KnownMinion, index: number, parts: ImportParts): En
   const { id, project, instance, expires } = minion;
   const place = `entry ${index + 1}`;
   if (!parts.admission.takesId(id))
-    throw importError(place, 'the id of a minion as id (minion_ids)');
-  if (project.length === 0 || project.length > 255) throw importError(place, 'a project');
+    throw importError(place, 'id must be a minion id that minion_ids permits');
+  if (project.length === 0 || project.length > 255)
+    throw importError(place, 'project must have 1 to 255 characters');
   const fingerprint = fingerprintOfKnownMinion(minion, place);
   const held = parts.admission.keyOf(id);
   const hasOther = held?.state === 'accepted' && held.fingerprint !== fingerprint;
   if (hasOther || held?.state === 'rejected' || parts.book.liveOf(id) !== undefined) {
-    throw new BridgeError('ERR_ENROLL_TAKEN', `${place}: the id has a key or an enrolment`);
+    throw new BridgeError('ERR_ENROLL_TAKEN', `${place}: the id already has a key or an enrolment`);
   }
   return {
     number: randomBytes(16).toString('base64url'),
@@ -84,21 +84,26 @@ function toEnrolment(minion: KnownMinion, index: number, parts: ImportParts): En
 function fingerprintOfKnownMinion({ publicKey, fingerprint }: KnownMinion, place: string): string {
   const stated = fingerprint === undefined ? undefined : tryParseFingerprint(fingerprint);
   if (publicKey === undefined) {
-    if (stated === undefined) throw importError(place, 'a publicKey, or a fingerprint by SHA-256');
+    if (stated === undefined)
+      throw importError(place, 'publicKey or a SHA-256 fingerprint is required');
     return stated;
   }
   try {
     parsePublicKey(publicKey);
   } catch (cause) {
-    throw importError(place, 'an RSA public key of 2048 to 8192 bits in PEM', cause);
+    throw importError(
+      place,
+      'publicKey must be an RSA public key of 2048 to 8192 bits, in PEM',
+      cause,
+    );
   }
   const actual = fingerprintOf(publicKey);
   if (fingerprint !== undefined && stated !== actual) {
-    throw importError(place, 'the fingerprint of its publicKey');
+    throw importError(place, 'fingerprint does not match publicKey');
   }
   return actual;
 }
 
-function importError(place: string, expected: string, cause?: unknown): BridgeError {
-  return new BridgeError('ERR_ENROLL_ARGS', `${place}: expected ${expected}`, { cause });
+function importError(place: string, problem: string, cause?: unknown): BridgeError {
+  return new BridgeError('ERR_ENROLL_ARGS', `${place}: ${problem}`, { cause });
 }

@@ -1,8 +1,8 @@
-/** Key pairs, some prepared in advance. */
+/** Key pairs, some of which are generated in advance. */
 
 import { generateKeyPair, type KeyPairText } from '#minion-protocol';
 
-/** Key pairs, each given out once and then forgotten. */
+/** Generator of key pairs, each of which is handed out once and then discarded. */
 export class KeyPairs {
   readonly #bits: number;
   readonly #prepared: number;
@@ -11,7 +11,10 @@ export class KeyPairs {
   #making: Promise<void> | undefined;
   #isClosed = false;
 
-  /** @param prepared how many lie ready; 0: each is made when it is asked for */
+  /**
+   * Creates the generator.
+   * @param prepared - number of pairs to generate in advance; 0 generates each on demand
+   */
   constructor(
     { bits, prepared }: { readonly bits: number; readonly prepared: number },
     make: (bits: number) => Promise<KeyPairText> = generateKeyPair,
@@ -24,12 +27,12 @@ export class KeyPairs {
   async take(): Promise<KeyPairText> {
     const ready = this.#ready.pop();
     this.prepare().catch(() => {
-      // The next one who finds none lying ready is told.
+      // A later call without a ready pair reports the error.
     });
     return ready ?? this.#make(this.#bits);
   }
 
-  /** Makes what is missing, one after the other; resolves when as many lie ready as shall. */
+  /** Generates missing pairs one after the other. Resolves when enough are ready. */
   prepare(): Promise<void> {
     this.#making ??= this.#fill().finally(() => {
       this.#making = undefined;
@@ -37,11 +40,11 @@ export class KeyPairs {
     return this.#making;
   }
 
-  /** Waits for a pair that is being made, and forgets those that lie ready. */
+  /** Waits for a pair in generation, and discards the ready ones. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#making?.catch(() => {
-      // Whoever asks for a pair has it made, and is told.
+      // The caller that needs a pair generates it and gets the error.
     });
     this.#ready.length = 0;
   }

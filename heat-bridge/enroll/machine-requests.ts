@@ -1,4 +1,4 @@
-/** Claims and reports of machines with a ticket, as they come: by themselves, or by an agent. */
+/** Claims and reports of machines with a ticket, sent directly or through an agent. */
 
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import Type from 'typebox';
@@ -10,26 +10,26 @@ import type { Enrolment } from './enrolment.ts';
 import { ClaimBody, FailureBody, type TicketClaimHandler } from './ticket-claims.ts';
 import type { MachineIdentity } from './tickets.ts';
 
-/** Refused claims and reports of one address; more are refused unread. */
+/** Rate of rejected claims and reports from one address. Above it, requests are rejected unread. */
 const refusedTicketRate = { perSecond: 1, burst: 60 };
-/** Bytes of a body: a ticket and some words. */
+/** Maximum size of a request body, in bytes. */
 const machineBodyLimit = 8192;
 
 const claimForm = compileSchema(ClaimBody);
 const failureForm = compileSchema(FailureBody);
 
-/** Where a request came from. */
+/** Origin of a request. */
 interface MachineOrigin {
-  /** The machine's address of record. */
+  /** Address that is recorded for the machine. */
   readonly address: string;
   readonly identity?: MachineIdentity;
 }
 
-/** What a machine is told that has claimed. */
+/** Reply to a successful claim. */
 interface ClaimAnswer {
   readonly id: string;
   readonly state: string;
-  /** By which the machine calls the bridge from now on. */
+  /** Token with which the machine calls the bridge from now on. */
   readonly token?: string;
 }
 
@@ -43,18 +43,24 @@ export class MachineRequests {
     this.#tokenOf = tokenOf;
   }
 
-  /** @throws BridgeError; see {@link TicketClaimHandler.claim}; AuthenticationError ERR_EAUTH_LIMIT */
+  /**
+   * Handles a claim.
+   * @throws BridgeError as {@link TicketClaimHandler.claim}; AuthenticationError ERR_EAUTH_LIMIT
+   */
   async claim(body: unknown, from: MachineOrigin): Promise<ClaimAnswer> {
     const enrolment = await this.#metered(from, async () =>
       this.#claims.claim({ ...parseForm(claimForm, body, 'ERR_ENROLL_ARGS'), ...from }),
     );
     const { id, state } = enrolment;
-    // An agent knows the machine, which needs no token.
+    // An agent identifies the machine, which then needs no token.
     const token = from.identity === undefined ? this.#tokenOf(enrolment) : undefined;
     return { id, state, ...(token === undefined ? {} : { token }) };
   }
 
-  /** @throws BridgeError; see {@link TicketClaimHandler.report}; AuthenticationError ERR_EAUTH_LIMIT */
+  /**
+   * Handles a report of failure.
+   * @throws BridgeError as {@link TicketClaimHandler.report}; AuthenticationError ERR_EAUTH_LIMIT
+   */
   async report(body: unknown, from: MachineOrigin): Promise<object> {
     await this.#metered(from, async () =>
       this.#claims.report({ ...parseForm(failureForm, body, 'ERR_ENROLL_ARGS'), ...from }),
@@ -64,7 +70,7 @@ export class MachineRequests {
 
   async #metered<T>({ address }: MachineOrigin, work: () => Promise<T>): Promise<T> {
     if (this.#refused.take(address, 0) > 0) {
-      const text = 'too many tickets from this address were refused; try again later';
+      const text = 'too many rejected tickets from this address; try again later';
       throw new AuthenticationError('ERR_EAUTH_LIMIT', text);
     }
     try {
@@ -76,36 +82,36 @@ export class MachineRequests {
   }
 }
 
-/** The ticket is in the body. */
+/** Access of the routes: the body has the ticket. */
 const ticketAccess = 'credentials';
-/** Of a claim, whichever way it comes. */
+/** Schema of a claim. */
 const claimOperation: FastifySchema = describeRoute({
-  summary: 'A machine claims for its key, by its ticket',
+  summary: "Accepts a machine's key, authenticated by its ticket",
   access: ticketAccess,
   body: ClaimBody,
   answer: Type.Object({
     id: Type.String(),
     state: Type.String(),
-    /** By which the machine calls the bridge from now on. */
+    /** Token with which the machine calls the bridge from now on. */
     token: Type.Optional(Type.String()),
   }),
 });
-/** Of a report. */
+/** Schema of a report of failure. */
 const failureOperation: FastifySchema = describeRoute({
-  summary: 'A machine says, by its ticket, why it cannot be made a minion',
+  summary: 'Reports why a machine cannot become a minion, authenticated by its ticket',
   access: ticketAccess,
   body: FailureBody,
   answer: Type.Object({}),
 });
 
-/** Descriptions of the routes of machines. */
+/** Schemas of the routes for machines. */
 export const machineRoutes: {
   readonly bodyLimit: number;
   readonly claim: FastifySchema;
   readonly failure: FastifySchema;
 } = { bodyLimit: machineBodyLimit, claim: claimOperation, failure: failureOperation };
 
-/** `POST enroll/claim` and `POST enroll/failure`. */
+/** Adds `POST enroll/claim` and `POST enroll/failure`. */
 export function addMachineRoutes(app: FastifyInstance, machines: MachineRequests): void {
   const bodyLimit = machineBodyLimit;
   app.post('/enroll/claim', { bodyLimit, schema: claimOperation }, ({ body, ip: address }) =>

@@ -3,15 +3,15 @@
 import { createHash } from 'node:crypto';
 import type { UserDataPart } from './user-data-parts.ts';
 
-/** What begins a MIME message of its own. */
+/** Start of a complete MIME message. */
 const mimeHeader = /^(content-type|mime-version|from \S+)[: ]/i;
 
-/** A part that can be sent as it is: lines of printable ASCII that no transport changes. */
+/** Text that needs no encoding: lines of printable ASCII, which no transport changes. */
 const sevenBitText = /^(?:[\t\x20-\x7e]{0,990}\n)*[\t\x20-\x7e]{0,990}$/;
 
 /**
- * Puts parts together, and beside them user-data that a service passes already, whatever its kind:
- * cloud-init knows it by its first line, and a message of several parts stays one within this one.
+ * Combines parts with the user-data that a service already passes, of any kind. cloud-init
+ * recognizes that by its first line, and a multipart message is nested unchanged.
  */
 export function renderMultipart(parts: readonly UserDataPart[], beside?: string): string {
   const entities = [
@@ -44,7 +44,7 @@ function base64Lines(content: string): string {
   return (text.match(/.{1,76}/g) ?? []).join('\n');
 }
 
-/** Stands in none of the parts, because their digest is in it. */
+/** Returns a boundary that occurs in no part, because it contains their digest. */
 function boundaryFor(entities: readonly string[]): string {
   const digest = createHash('sha256').update(entities.join('\n')).digest('hex');
   return `==saltbridge-${digest.slice(0, 32)}==`;

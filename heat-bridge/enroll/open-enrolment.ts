@@ -24,28 +24,32 @@ import { openTicketKey, ticketKeyOf } from './tickets.ts';
 import { UsedTickets } from './used-tickets.ts';
 import { UserDataWriter } from './user-data.ts';
 
-/** Enrolment, for other extensions of the bridge. */
+/** Interface of enrolment for other extensions of the bridge. */
 export interface EnrolmentModule {
   readonly api: EnrollApi;
   readonly enrolments: KnownEnrolments;
-  /** The project of the enrolment by which a minion's key is accepted. */
+  /** Returns the project of the enrolment that accepted a minion's key. */
   readonly projectOf: (minion: string) => string | undefined;
-  /** An open enrolment by a claim again: the same ticket. @throws BridgeError ERR_ENROLL_OFF */
+  /**
+   * Returns an open enrolment by claim again, with the same ticket.
+   * @throws BridgeError ERR_ENROLL_OFF
+   */
   reissue(enrolment: Enrolment, request: EnrolRequest): Promise<NewEnrolment>;
-  /** Claims and reports of machines, whichever way they come. */
+  /** Handler of claims and reports of machines, sent directly or through an agent. */
   readonly machines: MachineRequests;
-  /** Descriptions of the routes by which {@link machines} are served. */
+  /** Schemas of the routes that serve {@link machines}. */
   readonly machineRoutes: typeof machineRoutes;
-  /** Machines are given a token with the answer to their claim. */
+  /** Sets the function that returns the token for the reply to a claim. */
   giveTokens(tokenOf: (enrolment: Enrolment) => string | undefined): void;
-  /** Whether machines can be enrolled by a ticket. */
+  /** Whether machines can be enrolled by ticket. */
   readonly isByTicket: boolean;
   readonly contribution: BridgeContribution;
 }
 
 /**
- * Opens it: `<state_dir>/enroll/` holds the key that signs tickets, and the tickets that were used;
- * neither is in the store or its backups. Members of a cluster derive the key from their secret.
+ * Opens enrolment. `<state_dir>/enroll/` contains the key that signs tickets, and the used
+ * tickets. Neither is in the store or its backups. Members of a cluster derive the key from their
+ * shared secret.
  * @throws BridgeError ERR_TICKET_KEY, StoreError
  */
 export async function openEnrolment(
@@ -99,12 +103,12 @@ export async function openEnrolment(
   else await moves.resumeTickets();
   book.onFollowed = (enrolment) => {
     moves.followed(enrolment).catch((error: unknown) => {
-      log.error({ err: error }, 'a ticket that was used at another member was not remembered');
+      log.error({ err: error }, 'could not record a ticket that was used on another member');
     });
   };
   const stopHearing = admission.onHeard((id) => {
     moves.heard(id).catch((error: unknown) => {
-      log.error({ minion: id, err: error }, 'a sign-in was not kept');
+      log.error({ minion: id, err: error }, 'could not record a sign-in');
     });
   });
   return {
@@ -130,7 +134,7 @@ export async function openEnrolment(
           {
             type: 'gauge',
             name: 'enrolments',
-            help: 'Enrolments that are kept, by state.',
+            help: 'Stored enrolments, by state.',
             label: 'state',
           },
           book.counts(),
@@ -145,12 +149,14 @@ export async function openEnrolment(
         deadlines.start();
         cluster?.onHeld(() => {
           moves.takeOver().catch((error: unknown) => {
-            log.error({ err: error }, 'what another member left undone of enrolments is not done');
+            log.error({ err: error }, 'could not complete the enrolment changes of another member');
           });
         });
         keyPairs
           .prepare()
-          .catch((error: unknown) => log.error({ err: error }, 'no keys were made'));
+          .catch((error: unknown) =>
+            log.error({ err: error }, 'could not generate key pairs in advance'),
+          );
       },
       close: async () => {
         stopHearing();
@@ -163,13 +169,16 @@ export async function openEnrolment(
   };
 }
 
-/** Anew for each machine: the certificate is renewed now and then, and its pin with it. */
+/** Creates the writer for each machine, because the certificate and its pin change on renewal. */
 async function createUserDataWriter(
   { config, master }: ExtensionHost,
   { masters, url, certificate }: EnrollOptions,
 ): Promise<UserDataWriter> {
   if (masters.length === 0) {
-    throw new BridgeError('ERR_ENROLL_OFF', 'expected masters, url and certificate under enroll');
+    throw new BridgeError(
+      'ERR_ENROLL_OFF',
+      'enroll: masters: missing; set masters, url and certificate',
+    );
   }
   const [own] = await master().keys.local();
   const [first] = (await master().status()).transports;
@@ -190,7 +199,7 @@ async function readCertificate(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8');
   } catch (cause) {
-    throw new BridgeError('ERR_ENROLL_OFF', `enroll: certificate: ${file} cannot be read`, {
+    throw new BridgeError('ERR_ENROLL_OFF', `enroll: certificate: cannot read ${file}`, {
       cause,
     });
   }

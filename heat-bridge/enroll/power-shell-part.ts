@@ -2,7 +2,10 @@
 
 import { toQuotedYaml, type UserDataInput, type UserDataPart } from './user-data-parts.ts';
 
-/** Brings up the minion that the image has, with its keys or a claim, and reports what goes wrong. */
+/**
+ * Returns a script that configures and starts the installed minion, with its keys or a claim, and
+ * reports failures.
+ */
 export function powerShellPart(plan: UserDataInput): UserDataPart {
   const { config, grains, keys, claims, report } = plan;
   const { bridge } = report;
@@ -21,7 +24,7 @@ export function powerShellPart(plan: UserDataInput): UserDataPart {
     .map(([file = '', text = '']) => `  Write-Text "${file}" ${quoteForPowerShell(base64(text))}`)
     .join('\n');
   const content = `#ps1_sysnative
-# Makes this machine a minion of saltbridge, once; what goes wrong is told to the bridge.
+# Makes this machine a minion of saltbridge, once. Reports failures to the bridge.
 $ErrorActionPreference = 'Stop'
 $url = ${quoteForPowerShell(bridge.url)}
 $ticket = ${quoteForPowerShell(report.ticket)}
@@ -41,10 +44,10 @@ function Send-Body([string] $path, [hashtable] $body) {
 }
 
 try {
-  if (-not (Get-Service 'salt-minion' -ErrorAction SilentlyContinue)) { throw 'there is no service salt-minion in this image' }
+  if (-not (Get-Service 'salt-minion' -ErrorAction SilentlyContinue)) { throw 'the image has no service salt-minion' }
 ${writing}
   Restart-Service 'salt-minion'
-${claims ? powerShellClaimLines(report.statesInstance) : ''}  if ((Get-Service 'salt-minion').Status -ne 'Running') { throw 'the service salt-minion does not run' }
+${claims ? powerShellClaimLines(report.statesInstance) : ''}  if ((Get-Service 'salt-minion').Status -ne 'Running') { throw 'the service salt-minion is not running' }
 } catch {
   $reason = "$($_.Exception.Message)"
   if ($reason.Length -gt 400) { $reason = $reason.Substring(0, 400) }
@@ -55,7 +58,10 @@ ${claims ? powerShellClaimLines(report.statesInstance) : ''}  if ((Get-Service '
   return { type: 'text/x-shellscript', name: 'saltbridge.ps1', content };
 }
 
-/** By code that is compiled: a script block cannot be called from the threads that ask. */
+/**
+ * Returns compiled code that checks the pin. A script block cannot be called from the threads that
+ * verify certificates.
+ */
 function pinning(certificatePin: string): string {
   return `[Net.ServicePointManager]::SecurityProtocol = [Net.SecurityProtocolType]::Tls12
 Add-Type -TypeDefinition @'
@@ -85,7 +91,7 @@ function powerShellClaimLines(statesInstance: boolean): string {
     : '';
   return `  $deadline = (Get-Date).AddSeconds(120)
   while (-not (Test-Path "$pki\\minion.pub")) {
-    if ((Get-Date) -gt $deadline) { throw 'salt-minion has made no key in 120 s' }
+    if ((Get-Date) -gt $deadline) { throw 'salt-minion created no key within 120 s' }
     Start-Sleep -Seconds 1
   }
   $lines = Get-Content "$pki\\minion.pub" | Where-Object { $_ -ne '' -and -not $_.StartsWith('-') }
@@ -102,10 +108,10 @@ ${instance}  $mayBeDone = $false
       if ($_.Exception.Response) { $status = [int] $_.Exception.Response.StatusCode }
       if ($status -ge 400 -and $status -lt 500 -and $status -ne 429) {
         if ($mayBeDone) { break }
-        throw "the claim was refused ($status)"
+        throw "the claim was rejected ($status)"
       }
       if ($status -eq 0) { $mayBeDone = $true }
-      if ($wait -eq 0) { throw 'the bridge does not answer' }
+      if ($wait -eq 0) { throw 'the bridge does not respond' }
       Start-Sleep -Seconds $wait
     }
   }
@@ -116,7 +122,7 @@ function base64(text: string): string {
   return Buffer.from(text).toString('base64');
 }
 
-/** A text of PowerShell in which nothing is expanded. */
+/** Returns a PowerShell string in which nothing is expanded. */
 function quoteForPowerShell(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }

@@ -28,16 +28,16 @@ const ticketFields = {
 };
 const strict = { additionalProperties: false };
 
-/** Claim of a machine for its key. */
+/** Claim with which a machine gets its key accepted. */
 export const ClaimBody = Type.Object(
   {
     ...ticketFields,
-    /** SHA-256 of the key, as `salt-key` or `sha256sum` print it. */
+    /** SHA-256 of the key, as `salt-key` or `sha256sum` prints it. */
     fingerprint: Type.String({ maxLength: 128 }),
   },
   strict,
 );
-/** Report of a machine that cannot be made a minion. */
+/** Report of a machine that cannot become a minion. */
 export const FailureBody = Type.Object(
   { ...ticketFields, reason: Type.String({ maxLength: 4096 }) },
   strict,
@@ -46,7 +46,7 @@ export const FailureBody = Type.Object(
 export interface TicketClaimParts extends EnrolmentParts {
   readonly moves: EnrolmentTransitions;
   readonly rules: TicketRules;
-  /** Whether tickets are taken as grains. */
+  /** Whether tickets are accepted as grains. */
   readonly options: Pick<EnrollOptions, 'takesGrains'>;
 }
 
@@ -60,7 +60,7 @@ export class TicketClaimHandler {
   }
 
   /**
-   * Accepts a key by id and fingerprint; durable when it resolves.
+   * Accepts a key by id and fingerprint. Resolves when it is durable.
    * @throws BridgeError ERR_TICKET, ERR_TICKET_BOUND, ERR_TICKET_EXPIRED, ERR_TICKET_SPENT,
    * ERR_ENROLL_TAKEN, ERR_ENROLL_ARGS
    */
@@ -68,7 +68,7 @@ export class TicketClaimHandler {
     const { moves, rules } = this.#parts;
     const fingerprint = tryParseFingerprint(claim.fingerprint);
     if (fingerprint === undefined) {
-      throw new BridgeError('ERR_ENROLL_ARGS', 'fingerprint: expected a SHA-256 in 64 hex digits');
+      throw new BridgeError('ERR_ENROLL_ARGS', 'fingerprint: must be a SHA-256 in 64 hex digits');
     }
     const claimed = findEnrolmentOfTicket(claim.ticket, rules);
     checkTicketBinding(claimed, claim);
@@ -84,24 +84,27 @@ export class TicketClaimHandler {
   }
 
   /**
-   * Gives up an enrolment whose machine has not signed in, by its ticket.
+   * Fails the enrolment of a machine that has not signed in, authenticated by its ticket.
    * @throws BridgeError ERR_TICKET, ERR_TICKET_BOUND, ERR_TICKET_SPENT
    */
   async report({ reason, ...shown }: ShownTicket & Static<typeof FailureBody>): Promise<void> {
     const { moves, rules } = this.#parts;
     const reported = findEnrolmentOfTicket(shown.ticket, rules);
-    // A machine that fails may not know what it is called.
+    // A machine that fails may not have its instance name.
     const { instance: _, ...binding } = reported;
     checkTicketBinding(shown.identity === undefined ? binding : reported, shown);
     await moves.exclusive(reported, async (enrolment) => {
       if (enrolment?.state !== 'open' && enrolment?.state !== 'accepted') {
-        throw new BridgeError('ERR_TICKET_SPENT', 'this enrolment is over');
+        throw new BridgeError(
+          'ERR_TICKET_SPENT',
+          'this enrolment has already ended, or its minion has signed in',
+        );
       }
       await moves.fail(enrolment, toSingleLine(reason).slice(0, maxReasonLength));
     });
   }
 
-  /** What is known of a key that is not the accepted one of its id. */
+  /** Decides about a key that is not the accepted one of its id. */
   readonly advise: KeyAcceptanceHook = async (offered) => {
     const known = this.#parts.book.liveOf(offered.id);
     if (known === undefined) return undefined;
@@ -113,7 +116,7 @@ export class TicketClaimHandler {
     if (known.state === 'open') return 'wait';
     if (known.state !== 'accepted') return undefined;
     if (fingerprint === known.fingerprint) return 'accept';
-    this.#alarm(known, 'another key was shown than the one that was claimed for');
+    this.#alarm(known, 'the presented key does not match the claimed key');
     return 'deny';
   };
 
@@ -129,8 +132,8 @@ export class TicketClaimHandler {
       const enrolment = findEnrolmentOfTicket(ticket, rules);
       checkTicketBinding(enrolment, { id, address });
       if (enrolment.state === 'accepted' || enrolment.state === 'signed-in') {
-        // Which of the two is the machine, nobody can tell.
-        const reason = 'a second key was shown with the ticket; the first is rejected';
+        // The master cannot determine which of the two is the machine.
+        const reason = 'a second key was presented with the ticket; the first is rejected';
         await moves.quarantine(enrolment, reason);
         this.#alarm(enrolment, reason);
         return 'deny';
@@ -149,25 +152,35 @@ export class TicketClaimHandler {
       checkTicketUnused(enrolment, this.#parts.rules);
     } catch (error) {
       const isOther = enrolment.fingerprint !== undefined && enrolment.fingerprint !== fingerprint;
-      if (isOther) this.#alarm(enrolment, 'the ticket was shown again, for another key');
+      if (isOther) this.#alarm(enrolment, 'the ticket was used again, for another key');
       throw error;
     }
   }
 
-  /** An accepted or rejected key does not give way to a ticket. */
+  /**
+   * Checks that the id has no other accepted or rejected key. A ticket does not replace such a
+   * key.
+   * @throws BridgeError ERR_ENROLL_TAKEN
+   */
   #checkKey(id: string, fingerprint: string): void {
     const held = this.#parts.admission.keyOf(id);
     if (held === undefined || held.state === 'pending') return;
     if (held.state === 'accepted' && held.fingerprint === fingerprint) return;
-    throw new BridgeError('ERR_ENROLL_TAKEN', `the id has another key, which is ${held.state}`);
+    throw new BridgeError(
+      'ERR_ENROLL_TAKEN',
+      `the id has another key, with the state ${held.state}`,
+    );
   }
 
-  /** What asks by an agent is one minion. */
+  /**
+   * Checks that an instance behind an agent has only one minion.
+   * @throws BridgeError ERR_ENROLL_TAKEN
+   */
   #checkInstance({ number }: Enrolment, { instance, project }: MachineIdentity): void {
     for (const other of this.#parts.book.liveOfInstance(instance)) {
       const isMinion = other.state === 'accepted' || other.state === 'signed-in';
       if (isMinion && other.number !== number && other.project === project) {
-        throw new BridgeError('ERR_ENROLL_TAKEN', 'this instance has another minion');
+        throw new BridgeError('ERR_ENROLL_TAKEN', 'this instance already has another minion');
       }
     }
   }
@@ -177,7 +190,7 @@ export class TicketClaimHandler {
   }
 }
 
-/** What came from a machine, on one line. */
+/** Returns text of a machine on one line, without control characters. */
 function toSingleLine(text: string): string {
   return text.replace(/[\p{C}\p{Z}]+/gu, ' ').trim();
 }

@@ -1,8 +1,8 @@
 /**
- * Enrolment tickets: who may bring which minion's key, once, until when. A ticket is text that
- * anybody can read and only the bridge can make:
+ * Enrolment tickets. A ticket permits the key of one minion, once, until it expires. It is text
+ * that anyone can read and only the bridge can sign:
  *
- *     sbt1.<claims: base64url of JSON>.<Ed25519 signature of what stands before it: base64url>
+ *     sbt1.<claims: base64url of JSON>.<Ed25519 signature of the preceding text: base64url>
  */
 
 import {
@@ -18,7 +18,7 @@ import { compileSchema, readTextIfPresent, writeFileAtomically } from '#runtime'
 import { BridgeError } from '../errors.ts';
 import type { Enrolment } from './enrolment.ts';
 
-/** A ticket that was read; what it says is not to be believed before {@link verifyTicket}. */
+/** Parsed ticket. Its claims must not be trusted before {@link verifyTicket}. */
 export interface ParsedTicket {
   readonly claims: TicketClaims;
   readonly signed: Uint8Array;
@@ -33,35 +33,38 @@ const ticketForm = /^(sbt1\.[A-Za-z0-9_-]+)\.([A-Za-z0-9_-]{86})$/;
 
 const ClaimText = Type.String({ minLength: 1, maxLength: 255 });
 
-/** Content of a ticket. */
+/** Claims of a ticket. */
 const TicketClaims = Type.Object(
   {
-    /** 22 characters that name the ticket and its enrolment. */
+    /** Number of the ticket and of its enrolment: 22 characters. */
     number: Type.String({ pattern: '^[A-Za-z0-9_-]{22}$' }),
     /** Id of the minion. */
     minion: ClaimText,
     project: ClaimText,
-    /** Name of the machine in the cloud. Absent: not bound to one. */
+    /** Name of the machine in the cloud. Absent if the ticket is not bound to one. */
     instance: Type.Optional(ClaimText),
-    /** Address that it must be shown from. Absent: from anywhere. */
+    /** Address from which the ticket must be used. Absent if the ticket is not bound to one. */
     address: Type.Optional(ClaimText),
-    /** Milliseconds since 1970. */
+    /** Expiry, in milliseconds since 1970. */
     expiresAt: Type.Integer({ minimum: 0 }),
   },
   { additionalProperties: false },
 );
 const claimsCheck = compileSchema(TicketClaims);
 
-/** Content of a ticket. */
+/** Claims of a ticket. */
 export type TicketClaims = Readonly<Type.Static<typeof TicketClaims>>;
 
-/** Makes the text of a ticket. @param privateKey of Ed25519 */
+/**
+ * Returns the text of a signed ticket.
+ * @param privateKey - Ed25519 key
+ */
 export function signTicket(claims: TicketClaims, privateKey: KeyObject): string {
   const signed = `${ticketVersion}.${Buffer.from(JSON.stringify(claims)).toString('base64url')}`;
   return `${signed}.${sign(null, Buffer.from(signed), privateKey).toString('base64url')}`;
 }
 
-/** Takes a ticket apart, cheaply: no signature is looked at. */
+/** Parses a ticket without verifying its signature. Returns `undefined` if it is malformed. */
 export function tryParseTicket(ticket: string): ParsedTicket | undefined {
   if (ticket.length > maxTicketLength) return undefined;
   const [, signed = '', signature = ''] = ticketForm.exec(ticket) ?? [];
@@ -74,7 +77,10 @@ export function tryParseTicket(ticket: string): ParsedTicket | undefined {
   };
 }
 
-/** Whether the bridge made it. @param publicKey of Ed25519 */
+/**
+ * Whether the bridge signed the ticket.
+ * @param publicKey - Ed25519 key
+ */
 export function verifyTicket({ signed, signature }: ParsedTicket, publicKey: KeyObject): boolean {
   return verify(null, signed, publicKey, signature);
 }
@@ -87,25 +93,25 @@ function tryParseClaims(claims: string): unknown {
   }
 }
 
-/** A ticket as somebody shows it. */
+/** Ticket as a machine presents it. */
 export interface ShownTicket {
   readonly ticket: string;
-  /** Id that it is shown for. */
+  /** Id for which the machine presents the ticket. */
   readonly id: string;
   readonly instance?: string;
-  /** Where the request came from. */
+  /** Address of the request's sender. */
   readonly address: string;
-  /** What a metadata agent has found out of the machine. */
+  /** Identity that a metadata agent determined for the machine. */
   readonly identity?: MachineIdentity | undefined;
 }
 
-/** A machine as the cloud knows it. */
+/** Machine as the cloud identifies it. */
 export interface MachineIdentity {
   readonly instance: string;
   readonly project: string;
 }
 
-/** What tickets are held against. */
+/** Inputs for the verification of tickets. */
 export interface TicketRules {
   readonly publicKey: KeyObject;
   readonly find: (number: string) => Enrolment | undefined;
@@ -114,9 +120,10 @@ export interface TicketRules {
 }
 
 /**
- * The enrolment that the bridge made a ticket for. Its number is looked up before any signature is
- * verified, so that strangers cost nothing [THREATS B-12].
- * @throws BridgeError ERR_TICKET for one that is not the bridge's, or is of another store
+ * Returns the enrolment of a ticket. The number is looked up before the signature is verified, so
+ * that requests of strangers are cheap [THREATS B-12].
+ * @throws BridgeError ERR_TICKET if the bridge did not issue the ticket, or its store has no such
+ * enrolment
  */
 export function findEnrolmentOfTicket(ticket: string, rules: TicketRules): Enrolment {
   const read = tryParseTicket(ticket);
@@ -126,13 +133,19 @@ export function findEnrolmentOfTicket(ticket: string, rules: TicketRules): Enrol
   return enrolment;
 }
 
-/** Of another bridge, made up, or of an enrolment that is long over. */
+/**
+ * Returns the error for a ticket of another bridge, a forged one, or one whose enrolment ended
+ * long ago.
+ */
 export function unknownTicketError(): BridgeError {
-  return new BridgeError('ERR_TICKET', 'this is no ticket of this bridge');
+  return new BridgeError(
+    'ERR_TICKET',
+    'ticket rejected: this bridge did not issue it, or its enrolment has been deleted',
+  );
 }
 
 /**
- * Refuses what the ticket is not bound to.
+ * Checks that the ticket is bound to this machine.
  * @throws BridgeError ERR_TICKET_BOUND
  */
 export function checkTicketBinding(
@@ -143,7 +156,7 @@ export function checkTicketBinding(
   if (shown.identity !== undefined && shown.identity.project !== enrolment.project) {
     throw ticketBoundError('another project');
   }
-  // What a machine says of itself counts only where nobody has found it out.
+  // The machine's own claim counts only if no agent has determined its identity.
   const { instance } = shown.identity ?? shown;
   if (enrolment.instance !== undefined && enrolment.instance !== instance) {
     throw ticketBoundError('another instance');
@@ -154,7 +167,7 @@ export function checkTicketBinding(
 }
 
 /**
- * Refuses a ticket that has had its effect, or its time.
+ * Checks that the ticket is neither used nor expired.
  * @throws BridgeError ERR_TICKET_SPENT, ERR_TICKET_EXPIRED
  */
 export function checkTicketUnused(enrolment: Enrolment, rules: TicketRules): void {
@@ -162,27 +175,27 @@ export function checkTicketUnused(enrolment: Enrolment, rules: TicketRules): voi
   const isUnused = state === 'open' || (state === 'failed' && fingerprint === undefined);
   if (!isUnused) throw ticketUsedError();
   if (rules.now() >= ticketExpiresAt) {
-    throw new BridgeError('ERR_TICKET_EXPIRED', 'this ticket has expired');
+    throw new BridgeError('ERR_TICKET_EXPIRED', 'the ticket has expired; create a new enrolment');
   }
   if (state === 'failed') throw ticketUsedError();
-  // Open in a store that was put back.
+  // The enrolment may be open in a store that was restored from a backup.
   if (rules.isSpent(number)) throw ticketUsedError();
 }
 
 function ticketUsedError(): BridgeError {
-  return new BridgeError('ERR_TICKET_SPENT', 'this ticket was used already');
+  return new BridgeError('ERR_TICKET_SPENT', 'the ticket has already been used');
 }
 
 function ticketBoundError(what: string): BridgeError {
-  return new BridgeError('ERR_TICKET_BOUND', `this ticket was made for ${what}`);
+  return new BridgeError('ERR_TICKET_BOUND', `the ticket was issued for ${what}`);
 }
 
-/** IPv4 as IPv6 sockets tell it is IPv4. */
+/** Converts an IPv4-mapped IPv6 address to IPv4. */
 function unmapIpv4(address: string): string {
   return address.replace(/^::ffff:(?=\d+\.)/i, '');
 }
 
-/** An Ed25519 pair. */
+/** Ed25519 key pair that signs tickets. */
 export interface TicketKey {
   readonly publicKey: KeyObject;
   readonly privateKey: KeyObject;
@@ -190,12 +203,12 @@ export interface TicketKey {
 
 const seedLength = 32;
 
-/** What stands before the seed in PKCS #8 [RFC 8410]. */
+/** Prefix of a seed in PKCS #8 [RFC 8410]. */
 const pkcs8Prefix = Buffer.from('302e020100300506032b657004220420', 'hex');
 
 /**
- * Reads the key (0600, 44 characters of base64), or makes it.
- * @throws BridgeError ERR_TICKET_KEY for a file that holds none
+ * Reads the key from a file (mode 0600, 44 characters of base64), or creates it.
+ * @throws BridgeError ERR_TICKET_KEY if the file has no valid key
  */
 export async function openTicketKey(file: string): Promise<TicketKey> {
   const text = await readTextIfPresent(file);
@@ -206,12 +219,18 @@ export async function openTicketKey(file: string): Promise<TicketKey> {
   }
   const seed = Buffer.from(text.trim(), 'base64');
   if (seed.length !== seedLength) {
-    throw new BridgeError('ERR_TICKET_KEY', `${file}: expected ${seedLength} bytes in base64`);
+    throw new BridgeError(
+      'ERR_TICKET_KEY',
+      `${file}: invalid ticket key: must be ${seedLength} bytes in base64`,
+    );
   }
   return ticketKeyOf(seed);
 }
 
-/** @param seed - 32 bytes */
+/**
+ * Returns the key pair for a seed.
+ * @param seed - 32 bytes
+ */
 export function ticketKeyOf(seed: Uint8Array): TicketKey {
   const der = Buffer.concat([pkcs8Prefix, seed]);
   const privateKey = createPrivateKey({ key: der, format: 'der', type: 'pkcs8' });

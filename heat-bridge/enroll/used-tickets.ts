@@ -1,18 +1,24 @@
-/** Used tickets, in a file beside the store: restoring the store makes none of them valid again. */
+/**
+ * Used tickets, in a file beside the store, so that restoring the store makes none of them valid
+ * again.
+ */
 
 import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { writeFileAtomically } from '#runtime';
 
-/** Milliseconds that a ticket is remembered after its end, in case the clock goes back. */
+/**
+ * Time for which a ticket is remembered after it expires, in milliseconds, in case the clock is
+ * set back.
+ */
 const usedTicketRetentionMs = 7 * 86_400_000;
 
-/** A line: `<number> <milliseconds since 1970 until when it is remembered>`. */
+/** Line of the file: `<number> <time until which it is remembered, in milliseconds since 1970>`. */
 const usedTicketLine = /^([A-Za-z0-9_-]{22}) (\d{1,15})$/;
 
-/** Tickets by number. */
+/** Numbers of used tickets. */
 export class UsedTickets {
   readonly #file: FileHandle;
-  /** Number → until when it is remembered. */
+  /** Times until which numbers are remembered. */
   readonly #numbers: Map<string, number>;
   readonly #now: () => number;
   #waiting: string[] = [];
@@ -24,7 +30,7 @@ export class UsedTickets {
     this.#numbers = numbers;
   }
 
-  /** Opens the file (0600), without the lines that have had their time. */
+  /** Opens the file (mode 0600), and removes expired lines. */
   static async open(path: string, now: () => number): Promise<UsedTickets> {
     const kept = new Map<string, number>();
     const text = await readFile(path, 'utf8').catch(emptyIfMissing);
@@ -44,7 +50,10 @@ export class UsedTickets {
     return this.#numbers.has(number);
   }
 
-  /** Remembers a ticket; on disk when it resolves. @param expiresAt of the ticket */
+  /**
+   * Records a ticket as used. Resolves when it is on disk.
+   * @param expiresAt - expiry of the ticket
+   */
   async add(number: string, expiresAt: number): Promise<void> {
     const until = expiresAt + usedTicketRetentionMs;
     if (until <= this.#now()) return;
@@ -60,7 +69,7 @@ export class UsedTickets {
     }
   }
 
-  /** Waits for what is being written. */
+  /** Waits for pending writes. */
   async close(): Promise<void> {
     await this.#writing;
     await this.#file.close();
@@ -73,7 +82,7 @@ export class UsedTickets {
     }
   }
 
-  /** What has gathered meanwhile, at once: one synchronisation for all of it. */
+  /** Writes all pending lines with a single sync. */
   async #writeWaiting(): Promise<void> {
     const lines = this.#waiting;
     this.#waiting = [];
@@ -81,7 +90,7 @@ export class UsedTickets {
       await this.#file.appendFile(lines.join(''));
       await this.#file.datasync();
     } catch (error) {
-      // The next one writes them too.
+      // The next call writes these lines too.
       this.#waiting.unshift(...lines);
       throw error;
     }

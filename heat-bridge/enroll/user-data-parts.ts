@@ -3,36 +3,36 @@
 import { stringify } from 'yaml';
 import type { MinionConfig } from './enrolment.ts';
 
-/** What user-data is to bring about on a machine. */
+/** Input from which user-data is generated. */
 export interface UserDataInput {
-  /** Folder of the minion's configuration. */
+  /** Directory of the minion's configuration. */
   readonly configDir: string;
   readonly config: MinionConfig;
-  /** Grains of the minion's own. */
+  /** Grains to set on the minion. */
   readonly grains: MinionConfig;
-  /** Whether the machine is to claim for the key that it makes. */
+  /** Whether the machine must claim the key that it generates. */
   readonly claims: boolean;
-  /** The key pair that the machine is to have, PEM. Absent: it makes one. */
+  /** Key pair for the machine, in PEM. Absent if the machine generates one. */
   readonly keys?: { readonly publicPem: string; readonly privatePem: string };
   readonly report: ClaimTarget;
 }
 
-/** Where the machine claims, or says why it cannot be a minion. */
+/** Destination of the machine's claim and reports of failure. */
 interface ClaimTarget {
-  /** Absent: the metadata agent of its network. */
+  /** Address of the bridge. Absent if the machine uses the metadata agent of its network. */
   readonly bridge: ClaimServer | undefined;
   readonly ticket: string;
-  /** Whether the claim has to state the instance. */
+  /** Whether the claim must name the instance. */
   readonly statesInstance: boolean;
 }
 
-/** The bridge as machines reach it themselves. */
+/** Bridge as machines reach it directly. */
 export interface ClaimServer {
-  /** Of the enrolment routes: `https://…/bridge/v1/enroll`. */
+  /** URL of the enrolment routes: `https://…/bridge/v1/enroll`. */
   readonly url: string;
   /** SHA-256 of the bridge's public key (SubjectPublicKeyInfo), base64. */
   readonly publicKeyPin: string;
-  /** SHA-256 of the bridge's certificate, hex in capitals. */
+  /** SHA-256 of the bridge's certificate, in upper-case hex. */
   readonly certificatePin: string;
 }
 
@@ -43,19 +43,19 @@ export interface UserDataPart {
   readonly content: string;
 }
 
-/** Where the packages of Linux distributions keep the minion's configuration. */
+/** Directory of the minion's configuration in packages of Linux distributions. */
 export const defaultConfigDir = '/etc/salt';
 
-/** Where it keeps its keys then; its option `pki_dir` says the same. */
+/** Returns the minion's key directory, its option `pki_dir`. */
 export function pkiDirOf(configDir: string): string {
   return `${configDir}/pki/minion`;
 }
 
-/** The masters of a minion. */
+/** Masters of a minion. */
 export interface MasterAddress {
-  /** Addresses, in the order in which they are tried; they share one key pair. */
+  /** Addresses, in the order in which the minion tries them. The masters share one key pair. */
   readonly masters: readonly string[];
-  /** `ret_port`. */
+  /** Port of requests, `ret_port`. */
   readonly requestPort: number;
   /** Fingerprint of the masters' key by `hashType`: hex pairs joined by `:`. */
   readonly fingerprint: string;
@@ -64,12 +64,12 @@ export interface MasterAddress {
   readonly transport: string;
 }
 
-/** Salt's own defaults on the minion's side [salt/config/__init__.py DEFAULT_MINION_OPTS]. */
+/** Defaults of a Salt minion [salt/config/__init__.py DEFAULT_MINION_OPTS]. */
 const minionDefaults = { requestPort: 4506, hashType: 'sha256', transport: 'zeromq' } as const;
 
 /**
- * The configuration of a minion that trusts no other master than these.
- * @param more options that win, but for the id and what pins the master
+ * Returns the configuration of a minion that trusts only these masters.
+ * @param more - further options; they cannot change the id and the masters
  */
 export function buildMinionConfig(
   id: string,
@@ -89,7 +89,10 @@ export function buildMinionConfig(
   };
 }
 
-/** As YAML 1.1, which cloud-init and Salt read: every text is quoted, so that none means another. */
+/**
+ * Returns YAML 1.1, which cloud-init and Salt read. Every string is quoted, so that none is read
+ * as another type.
+ */
 export function toQuotedYaml(value: unknown): string {
   return stringify(value, {
     version: '1.1',

@@ -1,4 +1,4 @@
-/** The user-data of a machine that enrols. */
+/** User-data of a machine that enrols. */
 
 import { createHash, X509Certificate } from 'node:crypto';
 import type { KeyPairText } from '#minion-protocol';
@@ -14,36 +14,39 @@ import {
   pkiDirOf,
 } from './user-data-parts.ts';
 
-/** Name of the grain that a ticket may travel in. */
+/** Name of the grain that can carry a ticket. */
 export const ticketGrain = 'saltbridge_ticket';
 
-/** What all machines are told alike. */
+/** Addresses that all machines share. */
 export interface BridgeAddress extends MasterAddress {
-  /** Absent: machines reach it by metadata agents alone. */
+  /** Server of the bridge. Absent if machines reach it through metadata agents only. */
   readonly server:
     | {
-        /** Where the HTTP API is, as machines reach it: `https://…`, without `/bridge/v1`. */
+        /** URL of the HTTP API for machines: `https://…`, without `/bridge/v1`. */
         readonly url: string;
-        /** The certificate that it shows, PEM; machines trust no other. */
+        /** Certificate of the API, in PEM; machines trust no other. */
         readonly certificate: string;
       }
     | undefined;
 }
 
-/** Seconds between attempts of a minion whose key is not accepted yet. */
+/** Interval at which a minion retries while its key is not accepted, in seconds. */
 const acceptanceWaitSeconds = 2;
 
 export class UserDataWriter {
   readonly #address: BridgeAddress;
   readonly #server: ClaimServer | undefined;
 
-  /** @throws BridgeError ERR_ENROLL_OFF for an address or a certificate that is none */
+  /**
+   * Creates the writer.
+   * @throws BridgeError ERR_ENROLL_OFF if the URL or the certificate is invalid
+   */
   constructor(address: BridgeAddress) {
     const { server } = address;
     this.#address = address;
     if (server === undefined) return;
     if (!URL.canParse(server.url) || new URL(server.url).protocol !== 'https:') {
-      throw new BridgeError('ERR_ENROLL_OFF', 'enroll: url: expected https://…');
+      throw new BridgeError('ERR_ENROLL_OFF', 'enroll: url: must be an https URL');
     }
     this.#server = {
       url: `${server.url.replace(/\/+$/, '')}/bridge/v1/enroll`,
@@ -51,7 +54,10 @@ export class UserDataWriter {
     };
   }
 
-  /** @param secrets of this one machine @throws BridgeError ERR_ENROLL_OFF, ERR_ENROLL_ARGS */
+  /**
+   * Returns the user-data of one machine.
+   * @throws BridgeError ERR_ENROLL_OFF, ERR_ENROLL_ARGS
+   */
   write(
     request: EnrolRequest,
     { ticket, keys }: { readonly ticket: string; readonly keys: KeyPairText | undefined },
@@ -61,7 +67,7 @@ export class UserDataWriter {
     if (format === 'none') return '';
     const { configDir = defaultConfigDir, agent = false, masters } = request;
     if (!agent && this.#server === undefined) {
-      const text = 'expected url and certificate under enroll, for a machine without an agent';
+      const text = 'enroll: url and certificate are required for a machine without an agent';
       throw new BridgeError('ERR_ENROLL_OFF', text);
     }
     const isGrain = by === 'grain';
@@ -100,7 +106,7 @@ function certificatePins(pem: string): { publicKeyPin: string; certificatePin: s
       certificatePin: certificate.fingerprint256.replaceAll(':', ''),
     };
   } catch (cause) {
-    throw new BridgeError('ERR_ENROLL_OFF', 'enroll: certificate: expected a certificate in PEM', {
+    throw new BridgeError('ERR_ENROLL_OFF', 'enroll: certificate: must be a certificate in PEM', {
       cause,
     });
   }

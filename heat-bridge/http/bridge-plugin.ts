@@ -1,4 +1,4 @@
-/** `/bridge/v1` over HTTP: what all its routes have. */
+/** HTTP routes below `/bridge/v1`: hooks and settings that all of them share. */
 
 import type { FastifyInstance } from 'fastify';
 import { AuthenticationError, type OpenExtension } from '#master';
@@ -6,13 +6,15 @@ import { TokenBuckets, writeJson } from '#runtime';
 import type { BridgeContribution } from '../bridge-extension.ts';
 import { sendBridgeError } from '../http-problems.ts';
 
-/** Refused tokens from one address. Each may cost a request to Keystone [THREATS A-04]. */
+/**
+ * Rate of rejected tokens from one address. Each may cause a request to Keystone [THREATS A-04].
+ */
 const refusedTokenRate = { perSecond: 20, burst: 100 };
 
 /**
- * Refuses requests (429) from an address that has shown too many tokens which were refused (401);
- * nothing of them is looked at. Other addresses are as they were.
- * @param now - milliseconds of a clock that only goes forward
+ * Rejects requests (429) from an address that has sent too many rejected tokens (401), without
+ * reading them. Other addresses are unaffected.
+ * @param now - monotonic clock, in milliseconds
  */
 export function limitRefusedTokens(
   app: FastifyInstance,
@@ -21,7 +23,7 @@ export function limitRefusedTokens(
   const refused = new TokenBuckets(refusedTokenRate, now);
   app.addHook('onRequest', async ({ ip }) => {
     if (refused.take(ip, 0) === 0) return;
-    const text = 'too many tokens from this address were refused; try again later';
+    const text = 'too many rejected tokens from this address; try again later';
     throw new AuthenticationError('ERR_EAUTH_LIMIT', text);
   });
   app.addHook('onResponse', async ({ ip }, { statusCode }) => {
@@ -29,16 +31,19 @@ export function limitRefusedTokens(
   });
 }
 
-/** The routes of a bridge, for an HTTP server such as that of `createSaltApi`. */
+/** Routes of a bridge, for an HTTP server such as that of `createSaltApi`. */
 export type BridgePlugin = Required<NonNullable<OpenExtension['routes']>[number]>;
 
-/** @param contributions - called when a server is created */
+/**
+ * Creates the plugin.
+ * @param contributions - called when a server is created
+ */
 export function createBridgePlugin(
   contributions: () => readonly Pick<BridgeContribution, 'addRoutes' | 'rpc'>[],
 ): BridgePlugin {
   return {
     prefix: '/bridge/v1',
-    // As at the local socket: `bridge.<name>`.
+    // Names of the methods on the local socket: `bridge.<name>`.
     methods: () => ({ bridge: Object.assign({}, ...contributions().map(({ rpc }) => rpc)) }),
     register: (app, server) => {
       app.addContentTypeParser('application/json', server.readJson);

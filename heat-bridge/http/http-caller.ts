@@ -1,20 +1,20 @@
-/** Finds the caller of an HTTP request, and decides early whether it may call a command. */
+/** Determines the caller of an HTTP request, and checks early whether it may call a command. */
 
 import type { FastifyRequest } from 'fastify';
 import { hasRules, mayCallCommand, type Subject } from '#acl';
 import type { ExtensionHost, HttpServerContext } from '#master';
 import { BridgeError } from '../errors.ts';
 
-/** Whoever calls, by the token that a request shows. */
+/** Caller, authenticated by the token of a request. */
 export interface HttpCaller {
   readonly token: string;
-  /** Whether some rule may permit a command of this name, whether or not there is one. */
+  /** Whether a rule may permit a command with this name, even if the command does not exist. */
   mayCall(command: string): boolean;
 }
 
 /**
- * Finds who calls: whoever may log in. Every tenant of a cloud has a token of Keystone's, and only
- * those of them may whom some rule permits a command.
+ * Creates a function that returns the caller of a request. Every tenant of a cloud has a Keystone
+ * token, so such a caller needs at least one rule that permits a command.
  * @throws AuthenticationError, BridgeError ERR_COMMAND_DENIED
  */
 export function createCallerResolver(
@@ -28,19 +28,23 @@ export function createCallerResolver(
     if (subject.kind !== 'project' || hasRules(subject, 'command', policy)) {
       return { token, mayCall: (command) => mayCallCommand(subject, command, policy) };
     }
-    throw new BridgeError('ERR_COMMAND_DENIED', 'no rule permits this project any command');
+    throw new BridgeError('ERR_COMMAND_DENIED', 'no rule permits any command for this project');
   };
 }
 
-/** Asked before the catalog, so that names and parameters are not told. @throws BridgeError ERR_COMMAND_DENIED */
+/**
+ * Checks the caller's rules before the catalog is read, so that names and parameters are not
+ * disclosed.
+ * @throws BridgeError ERR_COMMAND_DENIED
+ */
 export function requireCommandRule(caller: HttpCaller, command: string): void {
   if (caller.mayCall(command)) return;
-  throw new BridgeError('ERR_COMMAND_DENIED', 'no rule permits a command of this name');
+  throw new BridgeError('ERR_COMMAND_DENIED', 'no rule permits a command with this name');
 }
 
 /**
- * The project that a request is for: a token of Keystone's says it, and otherwise the caller may.
- * @throws BridgeError ERR_PROJECT where the caller names another one than that of the token
+ * Returns the project of a request: that of a Keystone token, or the given one otherwise.
+ * @throws BridgeError ERR_PROJECT if the caller names another project than the token
  */
 export function resolveProject(
   subject: Subject | undefined,
@@ -49,22 +53,25 @@ export function resolveProject(
   if (subject?.kind !== 'project') return given;
   const { id } = subject.project;
   if (given === undefined || given === id) return id;
-  throw new BridgeError('ERR_PROJECT', 'project: another one than that of the token; leave it out');
+  throw new BridgeError('ERR_PROJECT', "project does not match the token's project; omit it");
 }
 
 type TokenHolder = Awaited<ReturnType<ExtensionHost['holdToken']>>;
 
-/** Who asks, and what they may; to be stopped. @throws AuthenticationError */
+/**
+ * Returns the caller and its policy. Call `stop` on the result.
+ * @throws AuthenticationError
+ */
 export function tokenHolderOf(
   request: FastifyRequest,
   doors: HttpServerContext,
   host: Pick<ExtensionHost, 'holdToken'>,
 ): Promise<TokenHolder> {
-  // What is no token of anybody is refused there, in the words for all of them.
+  // A missing token gets the same error as an invalid one.
   return host.holdToken(doors.tokenOf(request) ?? '');
 }
 
-/** The name of an owner, which no other subject has. */
+/** Returns the name of an owner, unique to the subject. */
 export function ownerNameOf(subject: Subject): string {
   switch (subject.kind) {
     case 'minion':
@@ -72,7 +79,7 @@ export function ownerNameOf(subject: Subject): string {
     case 'user':
       return `user:${subject.eauth ?? ''}:${subject.name}`;
     case 'project':
-      // Whoever acts for it.
+      // All users of a project share its registrations.
       return `project:${subject.project.id}`;
     default:
       return `${subject.kind}:${subject.name}`;

@@ -1,4 +1,7 @@
-/** Registrations over HTTP, for services: each service has its own, and sees no others. */
+/**
+ * HTTP routes of registrations, for services. Each service has access to its own registrations
+ * only.
+ */
 
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import Type, { type TObject, type TSchema } from 'typebox';
@@ -19,53 +22,60 @@ const strict = { additionalProperties: false };
 
 type Operation = 'add' | 'replace' | 'list' | 'show' | 'remove';
 
-/** A registration that was read, and the minions that its owner must have a rule for. */
+/** Parsed registration, and the minions for which its owner needs a rule. */
 interface ReadRegistration<Registration> {
   readonly registration: Registration;
-  /** `undefined`: only a rule for any minion permits it. */
+  /**
+   * Minions that a rule must permit. `undefined` if only a rule for any minion permits the
+   * registration.
+   */
   readonly minions: readonly string[] | undefined;
 }
 
-/** Registrations of one kind, as their routes need them. */
+/** Kind of registrations, with the functions that its routes use. */
 export interface RegistrationRoutes<Registration, Info, Details> {
   /** Name of the collection in paths, for example `stacks`. */
   readonly collection: string;
-  /** Field that names a registration. */
+  /** Field with the name of a registration. */
   readonly key: 'alias' | 'name';
-  /** Right to register, as rules of the action `command` call it. */
+  /** Right to register, as rules of the action `command` name it. */
   readonly right: string;
-  /** Name of the rule in audit records by which owners use what is theirs. */
+  /** Name of the rule in audit records of owners that use their own registrations. */
   readonly rule: string;
-  /** Code of a body that is not a map. */
+  /** Error code for a body that is not a map. */
   readonly formError: BridgeErrorCode;
   readonly bodyLimit: number;
-  /** Query fields that tell registrations of one name apart. */
+  /** Query fields that select one of several registrations with the same name. */
   readonly query?: Readonly<Record<string, TSchema>>;
   readonly summaries: Readonly<Record<Operation, string>>;
   readonly body: TObject;
   readonly info: TSchema;
   readonly details: TSchema;
-  /** Reads a registration of this subject. @throws BridgeError */
+  /**
+   * Parses a registration of this subject.
+   * @throws BridgeError
+   */
   readonly read: (given: object, subject: Subject) => ReadRegistration<Registration>;
-  /** Returns the interface for a subject, in whose name audit records are. */
+  /** Returns the API for a subject, which audit records name. */
   readonly as: (
     requester: AuditRequester,
     subject: Subject,
   ) => RegistrationsApi<Registration, Info, Details>;
 }
 
-/** A service that asks for its own registrations. */
+/** Service that uses its own registrations. */
 interface OwnRegistrations<Api> {
   readonly api: Api;
   readonly by: AuditRequester;
-  /** Owner, and the query fields that were given. */
+  /** Owner, and the query fields of the request. */
   readonly of: RegistrationOwner & { readonly owner: string };
 }
 
 /**
- * `POST` to the collection and `PUT` to a name in it (replaces), `GET` the collection, `GET` and
- * `DELETE` a name. Registering requires the kind's right within all minions that it names.
- * @returns a function that finds the registrations of the service that sends a request
+ * Adds the routes `POST` on the collection, `PUT` on a name (replaces), `GET` on the collection,
+ * and `GET` and `DELETE` on a name. Registering requires the kind's right for all minions that the
+ * registration names.
+ * @returns a function that returns the registrations of the service that sent a request
  */
 export function addRegistrationRoutes<Registration, Info, Details>(
   app: FastifyInstance,
@@ -106,7 +116,7 @@ export function addRegistrationRoutes<Registration, Info, Details>(
   };
   const mapIn = ({ body }: FastifyRequest): object => {
     if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body;
-    throw new BridgeError(kind.formError, 'the body: expected a map');
+    throw new BridgeError(kind.formError, 'the body must be a map');
   };
   const one = `/${collection}/:${key}`;
   app.post(`/${collection}`, { bodyLimit, schema: schemas.add }, (request) =>
@@ -146,7 +156,7 @@ function schemasOf({
   RegistrationRoutes<unknown, unknown, unknown>,
   'body' | 'details' | 'info' | 'key' | 'query' | 'summaries'
 >): Readonly<Record<Operation, FastifySchema>> {
-  // The name is in the path.
+  // The path contains the name.
   const name = Type.Optional(body.properties[key] ?? Type.String());
   const replacement = Type.Object({ ...body.properties, [key]: name }, strict);
   const selected = query === undefined ? {} : { query };

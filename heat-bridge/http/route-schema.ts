@@ -5,26 +5,26 @@ import Type, { type Static, type TSchema, type TUnsafe } from 'typebox';
 import { nearestName, type RouteOperation, routeSchema } from '#runtime';
 import { BridgeError, type BridgeErrorCode } from '../errors.ts';
 
-/** Returns the schema of a list that is not changed. */
+/** Returns the schema of a read-only list. */
 export function listOf<S extends TSchema>(item: S): TUnsafe<readonly Static<S>[]> {
   return Type.Unsafe<readonly Static<S>[]>(Type.Array(item));
 }
 
-/** Body of a refusal of the bridge. */
+/** Body of an error response of the bridge. */
 const refusal: Readonly<Record<string, TSchema>> = {
   'application/json': Type.Object({
     error: Type.Object({ code: Type.String(), message: Type.String() }),
   }),
 };
 
-/** Returns the schema of a route. Default access: a session, or a token of Keystone. */
+/** Returns the schema of a route. Default access: a session, or a Keystone token. */
 export function describeRoute(
   operation: Omit<RouteOperation, 'access' | 'refusal'> & Partial<Pick<RouteOperation, 'access'>>,
 ): FastifySchema {
   return routeSchema({ access: 'session', refusal, ...operation });
 }
 
-/** A schema that was compiled. */
+/** Compiled schema. */
 interface CompiledSchema<T> {
   Errors(value: unknown): readonly {
     readonly instancePath: string;
@@ -35,9 +35,9 @@ interface CompiledSchema<T> {
 }
 
 /**
- * Reads a value by its schema.
+ * Parses a value by its schema.
  * @param whole - name of the value in the message
- * @throws BridgeError with this code, without a value
+ * @throws BridgeError with this code, without values
  */
 export function parseForm<T>(
   form: CompiledSchema<T>,
@@ -48,26 +48,29 @@ export function parseForm<T>(
   const [first] = form.Errors(value);
   if (first === undefined) return form.Parse(value);
   const field = first.instancePath.slice(1).replaceAll('/', '.') || whole;
-  const problem = first.keyword === 'boolean' ? 'there is no such field' : first.message;
+  const problem = first.keyword === 'boolean' ? 'unknown field' : first.message;
   throw new BridgeError(code, `${field}: ${problem}`);
 }
 
-/** @throws BridgeError ERR_COMMAND_PARAMETERS, without a value */
+/**
+ * Parses the body of a request for a run.
+ * @throws BridgeError ERR_COMMAND_PARAMETERS, without values
+ */
 export function parseBody<T>(form: CompiledSchema<T> & { Type(): TSchema }, body: unknown): T {
   const [first] = form.Errors(body);
   if (first === undefined) return form.Parse(body);
-  // What no schema describes is measured against the schema `false`; its name is the caller's.
+  // An unknown field fails the schema `false`. Its name comes from the caller and is not repeated.
   const isUnknown = first.keyword === 'boolean';
   const place = isUnknown ? 'a field' : first.instancePath.split('/')[1] || 'the body';
   const problem = isUnknown ? unknownField(form.Type(), first.instancePath) : first.message;
   throw new BridgeError('ERR_COMMAND_PARAMETERS', `${place}: ${problem}`);
 }
 
-/** Proposes the field of the schema that an unknown one resembles. */
+/** Returns the problem of an unknown field, with the most similar field of the schema. */
 function unknownField(schema: TSchema, instancePath: string): string {
   const known = Type.IsObject(schema) ? Object.keys(schema.properties) : [];
   const nearest = nearestName(instancePath.slice(1), known);
   const proposal =
-    nearest === undefined ? `known are ${known.join(', ')}` : `did you mean ${nearest}?`;
-  return known.length === 0 ? 'there is no such field' : `there is no such field; ${proposal}`;
+    nearest === undefined ? `known fields are ${known.join(', ')}` : `did you mean ${nearest}?`;
+  return known.length === 0 ? 'unknown field' : `unknown field; ${proposal}`;
 }

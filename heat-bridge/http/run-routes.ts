@@ -1,4 +1,4 @@
-/** Runs of commands and plans over HTTP, by the token of whoever calls. */
+/** HTTP routes of runs of commands and plans, authorised by the caller's token. */
 
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import Type, { type TSchema } from 'typebox';
@@ -7,48 +7,57 @@ import { createCallerResolver, type HttpCaller } from './http-caller.ts';
 import { describeRoute } from './route-schema.ts';
 import { UpdateStreams } from './update-stream.ts';
 
-/** Bytes of a body. */
+/** Maximum size of a request body, in bytes. */
 const bodyLimit = 1_048_576;
 
-/** Fields of the body that begins a run, of a command or a plan. */
+/** Fields of the body that starts a run of a command or a plan. */
 export const runFields = {
   params: Type.Optional(Type.Object({})),
   idempotencyKey: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
   project: Type.Optional(Type.String({ maxLength: 255 })),
-  /** Milliseconds since 1970. */
+  /** Deadline, in milliseconds since 1970. */
   deadline: Type.Optional(Type.Number({ minimum: 0 })),
 };
 
-/** A run, for a caller who follows it. */
+/** Run, as a caller follows it. */
 interface FollowedRun {
   readonly outcome: Promise<object>;
   updates(): AsyncIterable<object>;
 }
 
-/** Commands or plans, as their routes need them. */
+/** Commands or plans, with the functions that their routes use. */
 export interface RunRoutes<Run extends FollowedRun> {
   /** Name of the collection in paths: `commands`. */
   readonly collection: string;
   /** Name of the runs in paths: `runs`. */
   readonly runs: string;
-  /** Noun in the descriptions of the routes: `plan`. */
+  /** Noun in the summaries of the routes: `plan`. */
   readonly noun: string;
   readonly info: TSchema;
   readonly body: TSchema;
   readonly outcome: TSchema;
-  /** Lines of a run, without those of its beginning and of an error. */
+  /** Schemas of the lines of a run, except the first line and errors. */
   readonly updates: readonly TSchema[];
   /** Fields of the first line. */
   readonly begun: Readonly<Record<string, TSchema>>;
-  /** Query of the route that ends a run. */
+  /** Query fields of the route that cancels a run. */
   readonly cancelQuery?: Readonly<Record<string, TSchema>>;
-  /** Returns what this caller may run. */
+  /** Returns the entries that this caller may run. */
   readonly list: (caller: HttpCaller) => object;
-  /** @throws BridgeError for one that the caller may not run */
+  /**
+   * Returns one entry.
+   * @throws BridgeError if the caller may not run it
+   */
   readonly show: (caller: HttpCaller, name: string) => object;
-  /** Reads the body of a request for a run. @returns a function that begins the run */
+  /**
+   * Parses the body of a request for a run.
+   * @returns a function that starts the run
+   */
   readonly read: (caller: HttpCaller, name: string, body: unknown) => () => Promise<Run>;
-  /** @throws BridgeError ERR_RUN_UNKNOWN */
+  /**
+   * Returns a run of the caller.
+   * @throws BridgeError ERR_RUN_UNKNOWN
+   */
   readonly find: (id: string, caller: HttpCaller) => Promise<Run>;
   /** Returns the first line of a run. */
   readonly first: (run: Run) => object;
@@ -61,8 +70,8 @@ interface RunRequest {
 }
 
 /**
- * `GET` the collection and a name in it, `POST <name>/run`, `GET` and `DELETE` a run, and `GET` its
- * outcome.
+ * Adds the routes `GET` on the collection and on a name, `POST <name>/run`, `GET` and `DELETE` on
+ * a run, and `GET` on its outcome.
  */
 export function addRunRoutes<Run extends FollowedRun>(
   app: FastifyInstance,
@@ -135,32 +144,35 @@ function schemasOf({
   const stream = { answer: Type.Union(lines), answerTypes: ['application/x-ndjson'] };
   return {
     list: describeRoute({
-      summary: `The ${collection} of the catalog`,
+      summary: `Lists the ${collection} of the catalog`,
       answer: Type.Object({ [collection]: Type.Array(info) }),
     }),
-    show: describeRoute({ summary: `One ${noun}`, answer: info }),
+    show: describeRoute({ summary: `Returns one ${noun}`, answer: info }),
     run: describeRoute({
-      summary: `Runs a ${noun}; with Prefer: respond-async (202) answers only that it has begun`,
+      summary: `Runs a ${noun}; with Prefer: respond-async, returns 202 as soon as it has started`,
       body,
       ...stream,
     }),
     follow: describeRoute({
-      summary: `Updates of a run of the caller's ${noun}, from its beginning`,
+      summary: `Streams the updates of a run of the caller's ${noun}, from its start`,
       ...stream,
     }),
     outcome: describeRoute({
-      summary: `Whether a run of the caller's ${noun} has ended, and its outcome; answers at once`,
+      summary: `Returns immediately whether a run of the caller's ${noun} has ended, and its outcome`,
       answer: runStateSchema(outcome),
     }),
     cancel: describeRoute({
-      summary: `Ends a run of the caller's ${noun}`,
+      summary: `Cancels a run of the caller's ${noun}`,
       ...(cancelQuery === undefined ? {} : { query: cancelQuery }),
       answer: outcome,
     }),
   };
 }
 
-/** The answer's schema. @param outcome - schema of the outcome */
+/**
+ * Returns the schema of a run's state.
+ * @param outcome - schema of the outcome
+ */
 function runStateSchema(outcome: TSchema): TSchema {
   return Type.Union([
     Type.Object({ state: Type.Literal('running') }),
@@ -169,11 +181,12 @@ function runStateSchema(outcome: TSchema): TSchema {
 }
 
 /**
- * Returns at once, whether or not the run has ended.
- * @param outcome - rejects where the master failed; so does the promise returned
+ * Returns the state of a run without waiting for its end.
+ * @param outcome - rejects after an internal error of the master; the returned promise then
+ * rejects too
  */
 async function currentRunState(outcome: Promise<object>): Promise<object> {
-  // Of two settled promises, `race` takes the first.
+  // If both promises are settled, `race` takes the first.
   const ended = await Promise.race([outcome, Promise.resolve(undefined)]);
   return ended === undefined ? { state: 'running' } : { state: 'ended', outcome: toJson(ended) };
 }

@@ -6,18 +6,18 @@ import { linkSignals } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { httpProblemOf } from '../http-problems.ts';
 
-/** A run of a command or a plan. */
+/** Run of a command or a plan. */
 interface UpdateSource {
   updates(): AsyncIterable<object>;
 }
 
-/** Bytes that wait for a reader before it is waited for. */
+/** Number of unsent bytes above which the stream waits for the reader. */
 const maxUnreadBytes = 65_536;
 
 /** Streams of one server's routes. */
 export class UpdateStreams {
   readonly #doors: HttpServerContext;
-  /** Lines of updates, which are the same for all who follow a run; a run outlives its readers. */
+  /** Cached lines of updates, shared by all readers of a run. A run outlives its readers. */
   readonly #lines = new WeakMap<object, WeakRef<Buffer>>();
 
   constructor(doors: HttpServerContext) {
@@ -25,10 +25,11 @@ export class UpdateStreams {
   }
 
   /**
-   * Has a place for the reader before anything is begun.
-   * @param token whose place it is
-   * @param first what the first line says of the run
-   * @throws BridgeError ERR_COMMAND_BUSY, and what `begin` throws
+   * Sends a run's updates. Reserves a stream before the run starts.
+   * @param token - token whose stream quota is used
+   * @param begin - starts or finds the run
+   * @param first - returns the first line of the run
+   * @throws BridgeError ERR_COMMAND_BUSY, and errors of `begin`
    */
   async send<Handle extends UpdateSource>(
     reply: FastifyReply,
@@ -49,7 +50,10 @@ export class UpdateStreams {
   #enter(token: string): () => void {
     const leave = this.#doors.streams.tryEnter(token);
     if (leave !== undefined) return leave;
-    throw new BridgeError('ERR_COMMAND_BUSY', 'as many runs as may be are followed');
+    throw new BridgeError(
+      'ERR_COMMAND_BUSY',
+      'too many followed runs (streams_per_token); retry later',
+    );
   }
 
   async #write(reply: FastifyReply, first: object, followed: UpdateSource): Promise<void> {

@@ -1,4 +1,4 @@
-/** Options of Keystone: `saltbridge: bridge: keystone:`, and sections of the same form. */
+/** Options in the section `saltbridge: bridge: keystone:`, and in sections of the same form. */
 
 import Type from 'typebox';
 import {
@@ -17,18 +17,21 @@ const KeystoneSection = Type.Object(
     url: Type.String({
       pattern: '^https?://.+/v3/?$',
       maxLength: 4096,
-      description: 'an address with http or https that ends with /v3',
+      description: 'an http or https URL that ends with /v3',
     }),
-    /** As those of signals' endpoints. */
+    /** Addresses, as for endpoints of signals. */
     addresses: Type.Optional(Type.Array(OptionText)),
     ca_file: Type.Optional(OptionText),
-    /** Of a user who may look at others' tokens: in Keystone's own policy a `service` or `admin`. */
+    /**
+     * User that may read other users' tokens. Keystone's default policy permits this to `service`
+     * and `admin`.
+     */
     username: OptionText,
     password: OptionText,
     user_domain: Type.Optional(OptionText),
     project: OptionText,
     project_domain: Type.Optional(OptionText),
-    /** Seconds that Keystone has to answer. */
+    /** Timeout of a request to Keystone, in seconds. Default: 5. */
     timeout: Type.Optional(Type.Number({ minimum: 0.1, maximum: 60 })),
   },
   { additionalProperties: false },
@@ -39,7 +42,11 @@ export type KeystoneOptions = Readonly<ReturnType<typeof parseKeystoneOptions>>;
 
 const defaultDomain = 'Default';
 
-/** @param name - of the section in errors @throws BridgeError ERR_BRIDGE_OPTIONS */
+/**
+ * Parses the section into options.
+ * @param name - name of the section in error messages
+ * @throws BridgeError ERR_BRIDGE_OPTIONS
+ */
 export function parseKeystoneOptions(given: unknown, name = 'bridge:keystone') {
   const section = parseSection(name, KeystoneSection, given);
   const { url, username, password, project, timeout = 5 } = section;
@@ -48,13 +55,13 @@ export function parseKeystoneOptions(given: unknown, name = 'bridge:keystone') {
     domain: { name: domain },
   });
   return {
-    /** Ends with `/v3`. */
+    /** URL that ends with `/v3`. */
     url,
-    /** The one service that is asked. */
+    /** Listed endpoints: only Keystone. */
     endpoints: keystoneEndpoint(section, name),
     user: { ...inDomain(username, section.user_domain), password },
     project: inDomain(project, section.project_domain),
-    /** Milliseconds for one exchange. */
+    /** Timeout of a request, in milliseconds. */
     timeoutMs: timeout * 1000,
   };
 }

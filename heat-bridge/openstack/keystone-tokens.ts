@@ -1,4 +1,4 @@
-/** Accepts tokens of Keystone beside the tokens of the master. */
+/** Accepts Keystone tokens in addition to the tokens of the master. */
 
 import type { ProjectSubject } from '#acl';
 import { AuthenticationError, type ExtensionHost, type TokenHolders, TokenWatch } from '#master';
@@ -15,33 +15,44 @@ import { TokenValidator } from './token-validator.ts';
 type TokenHolder = Awaited<ReturnType<ExtensionHost['holdToken']>>;
 
 export interface KeystoneTokensOptions {
-  /** `undefined`: it is none. @throws AuthenticationError ERR_EAUTH_UNAVAILABLE */
+  /**
+   * Validates a token. Returns `undefined` if it is invalid.
+   * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE
+   */
   readonly validate: (token: string) => Promise<IdentityToken | undefined>;
   /** Milliseconds since 1970. */
   readonly now: () => number;
-  /** Milliseconds of a clock that only goes forward. */
+  /** Monotonic clock, in milliseconds. */
   readonly monotonic: () => number;
 }
 
-/** How long an answer holds; with the round of {@link TokenWatch} it is well within a minute. */
+/**
+ * Time for which a validation is cached, in milliseconds. With the interval of {@link TokenWatch},
+ * a revoked token is detected well within a minute.
+ */
 const tokenCacheMs = 30_000;
 
-/** Tokens whose answers are remembered. */
+/** Maximum number of cached validations. */
 const maxCachedTokens = 10_000;
 
-/** Tokens that Keystone is asked about at once, and that may be waiting to be. */
+/** Maximum number of concurrent and of queued validations. */
 const maxConcurrentValidations = 8;
 const maxQueuedValidations = 256;
 
-/** Fernet and JWS tokens: base64url, with dots in the latter. Ours are 64 hexadecimal digits. */
+/**
+ * Form of Fernet and JWS tokens: base64url, with dots in the latter. Tokens of the master are 64
+ * hexadecimal digits.
+ */
 const keystoneTokenForm = /^(?=.*[^0-9a-fA-F])[A-Za-z0-9_.=-]{32,2048}$/;
 
-/** Whether it may be a token of Keystone's; what may be one of ours is never shown to Keystone. */
+/**
+ * Whether a token may be Keystone's. A token that may be the master's is never sent to Keystone.
+ */
 export function looksLikeKeystoneToken(token: string): boolean {
   return keystoneTokenForm.test(token);
 }
 
-/** Callers with a token of Keystone's: who they are, for as long as Keystone says so. */
+/** Authenticates callers with Keystone tokens, while Keystone accepts the tokens. */
 export class KeystoneTokens {
   readonly #options: KeystoneTokensOptions;
   readonly #answers: RecentAnswers<IdentityToken | undefined>;
@@ -61,18 +72,18 @@ export class KeystoneTokens {
   }
 
   /**
-   * Whom a token is of.
-   * @throws AuthenticationError ERR_EAUTH_TOKEN, also for one without a project; ERR_EAUTH_LIMIT,
-   * ERR_EAUTH_UNAVAILABLE
+   * Returns the subject of a token.
+   * @throws AuthenticationError ERR_EAUTH_TOKEN, also for a token without a project;
+   * ERR_EAUTH_LIMIT, ERR_EAUTH_UNAVAILABLE
    */
   async hold(token: string): Promise<Omit<TokenHolder, 'policy'>> {
     const subject = await this.#find(token);
     if (subject !== undefined) return { subject, ...this.#watch.watch(token) };
-    const text = 'the token is not valid (any more), or is for no project';
+    const text = 'the token is invalid, expired or not scoped to a project';
     throw new AuthenticationError('ERR_EAUTH_TOKEN', text);
   }
 
-  /** Looks no longer whether tokens end. */
+  /** Stops watching tokens. */
   close(): void {
     this.#watch.close();
   }
@@ -86,7 +97,10 @@ export class KeystoneTokens {
 
   async #ask(token: string): Promise<IdentityToken | undefined> {
     if (this.#waiting >= maxQueuedValidations) {
-      throw new AuthenticationError('ERR_EAUTH_LIMIT', 'too many tokens are being looked at');
+      throw new AuthenticationError(
+        'ERR_EAUTH_LIMIT',
+        'too many pending token validations; retry later',
+      );
     }
     this.#waiting += 1;
     try {
@@ -98,8 +112,8 @@ export class KeystoneTokens {
 }
 
 /**
- * Returns a wrapper that finds the subjects of Keystone's tokens as well. The form of a token tells
- * the two kinds apart.
+ * Returns a function that adds Keystone's tokens to those of the master. The form of a token
+ * decides which of them validates it.
  * @param section - `saltbridge: bridge: keystone:`
  * @throws BridgeError ERR_BRIDGE_OPTIONS
  */

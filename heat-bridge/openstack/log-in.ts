@@ -1,4 +1,4 @@
-/** Log-ins to Keystone with the credentials of handles, stacks and services. */
+/** Logins to Keystone with the credentials of handles, stacks and services. */
 
 import {
   type HttpResult,
@@ -10,21 +10,24 @@ import { type DeliveryOutcome, deliveryOutcomeOf } from './service-answer.ts';
 
 type Ask = (request: OutgoingRequest) => Promise<HttpResult>;
 
-/** Credentials of a user of Keystone for one project, as handles and metadata of Heat have them. */
+/** Credentials of a Keystone user for one project, as handles and metadata of Heat contain them. */
 export interface Credentials {
-  /** Ends with `/v3`. */
+  /** URL that ends with `/v3`. */
   readonly authUrl: string;
   readonly userId: string;
   readonly password: string;
   readonly projectId: string;
 }
 
-/** Result of a log-in. */
+/** Result of a login. */
 export type LoginResult =
   | { readonly isIn: true; readonly token: string; readonly body: string }
   | { readonly isIn: false; readonly outcome: DeliveryOutcome };
 
-/** Logs in to the project. A refusal is final: Heat deletes the user together with the stack. */
+/**
+ * Logs in to the project. A rejection is final, because Heat deletes the user together with the
+ * stack.
+ */
 export function logInToKeystone(
   ask: Ask,
   { authUrl, userId, password, projectId }: Credentials,
@@ -33,7 +36,7 @@ export function logInToKeystone(
   return requestToken(ask, authUrl, { user: { id: userId, password }, scope });
 }
 
-/** Logs in, and says of a failure whether it is final. */
+/** Logs in, and classifies a failure as final or retryable. */
 export async function requestToken(
   ask: Ask,
   authUrl: string,
@@ -44,6 +47,6 @@ export async function requestToken(
   const outcome = deliveryOutcomeOf(login.result, []);
   if (outcome.kind !== 'final' || login.result.kind !== 'answer') return { isIn: false, outcome };
   const reason =
-    login.result.status === 201 ? 'log-in answered without a token' : `log-in ${outcome.reason}`;
+    login.result.status === 201 ? 'login returned no token' : `login ${outcome.reason}`;
   return { isIn: false, outcome: { ...outcome, reason } };
 }

@@ -1,27 +1,30 @@
-/** Interprets the answers of Heat, Keystone and Zaqar. */
+/** Interprets the responses of Heat, Keystone and Zaqar. */
 
 import type { HttpResult } from '#runtime';
 
 /** Result of one attempt to deliver something to a service. */
 export type DeliveryOutcome =
   | { readonly kind: 'delivered'; readonly httpStatus?: number }
-  /** It may be tried again, under the same id. */
+  /** The delivery may be retried with the same id. */
   | {
       readonly kind: 'again';
       readonly reason: string;
-      /** What the service answered; absent: nothing came. */
+      /** HTTP status of the response. Absent if there was none. */
       readonly httpStatus?: number;
-      /** The service works; it is only not its turn. */
+      /** Set if the service works, but the previous signal must be read first. */
       readonly isTurn?: true;
     }
-  /** The service has said its last word, or we have. */
+  /** The delivery must not be retried. */
   | { readonly kind: 'final'; readonly reason: string; readonly httpStatus?: number };
 
-/** Statuses after which a service may answer otherwise the next time. */
+/** HTTP statuses below 500 after which a retry may succeed. */
 const retryableStatuses: ReadonlySet<number> = new Set([408, 425, 429]);
 const maxErrorText = 300;
 
-/** @param done - the statuses that mean success */
+/**
+ * Converts a response to an outcome.
+ * @param done - HTTP statuses that mean success
+ */
 export function deliveryOutcomeOf(exchange: HttpResult, done: readonly number[]): DeliveryOutcome {
   if (exchange.kind === 'forbidden') return { kind: 'final', reason: exchange.reason };
   if (exchange.kind === 'unreachable') return { kind: 'again', reason: exchange.reason };
@@ -34,8 +37,8 @@ export function deliveryOutcomeOf(exchange: HttpResult, done: readonly number[])
 }
 
 /**
- * The status, and what the service says of it: the message of Heat's, Keystone's and Zaqar's JSON
- * and of the XML of heat-api-cfn, else the first line of text.
+ * Returns the status and error text of a response: the message in the JSON of Heat, Keystone and
+ * Zaqar or in the XML of heat-api-cfn, or plain text otherwise.
  */
 export function errorTextOf({ status, body }: Extract<HttpResult, { kind: 'answer' }>): string {
   const words = jsonErrorMessage(body) ?? xmlErrorMessage(body) ?? plainTextOf(body);

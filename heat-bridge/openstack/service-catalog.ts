@@ -1,4 +1,4 @@
-/** Addresses of services in the catalog that comes with a token of Keystone. */
+/** URLs of services in the catalog that comes with a Keystone token. */
 
 import Type from 'typebox';
 import { compileSchema, tryParseJson } from '#runtime';
@@ -23,8 +23,8 @@ const isCatalog = compileSchema(
 );
 
 /**
- * The public address of a service in the catalog of a log-in, without a slash at its end.
- * @param body - the answer to the log-in
+ * Returns the public URL of a service in the catalog of a login, without a trailing slash.
+ * @param body - response to the login
  */
 export function publicServiceUrl(
   body: string,

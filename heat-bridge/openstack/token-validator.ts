@@ -1,4 +1,4 @@
-/** Validates tokens with Keystone, as a service with a log-in of its own. */
+/** Validates tokens with Keystone, with a service account. */
 
 import type { Logger } from 'pino';
 import { AuthenticationError } from '#master';
@@ -13,24 +13,27 @@ import type { KeystoneOptions } from './keystone-options.ts';
 
 export interface TokenValidatorOptions extends Pick<KeystoneOptions, 'url' | 'user' | 'project'> {
   readonly ask: HttpClient;
-  /** Milliseconds of a clock that only goes forward. */
+  /** Monotonic clock, in milliseconds. */
   readonly monotonic: () => number;
-  /** Fires when the bridge is closed. */
+  /** Aborted when the bridge closes. */
   readonly closing: AbortSignal;
   readonly log: Pick<Logger, 'warn'>;
 }
 
-/** A log-in that was refused is not tried again for so long: Keystone may lock the account. */
+/**
+ * Delay before the next login after a rejected one, in milliseconds. Keystone may lock the account
+ * after repeated failures.
+ */
 const loginRetryMs = 30_000;
 
-/** The log is told of a Keystone that is away no more often. */
+/** Minimum interval between two warnings that Keystone is unavailable, in milliseconds. */
 const logIntervalMs = 10_000;
 
 /** Validates tokens with Keystone. Its secrets are in memory only. */
 export class TokenValidator {
   readonly #options: TokenValidatorOptions;
   readonly #client: KeystoneClient;
-  /** The service's own token. */
+  /** Token of the service account. */
   #own: string | undefined;
   #logInUnderWay: Promise<string> | undefined;
   #refusedAt = -Infinity;
@@ -43,29 +46,32 @@ export class TokenValidator {
   }
 
   /**
-   * What Keystone says of a token; `undefined`: it is none, or has ended.
-   * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE where it cannot be asked
+   * Returns Keystone's description of a token, or `undefined` if the token is invalid or expired.
+   * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE if Keystone cannot be asked
    */
   async validate(token: string): Promise<IdentityToken | undefined> {
     const own = this.#own ?? (await this.#renew());
     const first = await this.#client.describe(own, token);
-    // Then it is the service's own token that has ended.
+    // Status 401 means that the token of the service account has expired.
     const isOver = first.kind === 'answer' && first.status === 401;
     const exchange = isOver ? await this.#client.describe(await this.#renewed(own), token) : first;
     if (exchange.kind !== 'answer') throw this.#unavailable(exchange.reason);
     if (exchange.status === 404) return undefined;
     const found = exchange.status === 200 ? readToken(tryParseJson(exchange.body)) : undefined;
     if (found !== undefined) return found;
-    throw this.#unavailable(`it answered with status ${exchange.status}`);
+    throw this.#unavailable(`Keystone responded with status ${exchange.status}`);
   }
 
-  /** Whoever finds out late that a token has ended takes the one that came after it. */
+  /**
+   * Returns the current token of the service account after another has expired. Concurrent callers
+   * share it.
+   */
   async #renewed(ended: string): Promise<string> {
     if (this.#own === ended) this.#own = undefined;
     return this.#own ?? this.#renew();
   }
 
-  /** One log-in at a time. */
+  /** Logs in, or joins the login in progress. */
   #renew(): Promise<string> {
     this.#logInUnderWay ??= this.#logIn().finally(() => {
       this.#logInUnderWay = undefined;
@@ -84,20 +90,24 @@ export class TokenValidator {
     const { result } = login;
     if (result.kind !== 'answer') throw this.#unavailable(result.reason);
     const { status } = result;
-    if (status !== 401) throw this.#unavailable(`it answered a log-in with status ${status}`);
+    if (status !== 401)
+      throw this.#unavailable(`Keystone responded to the login with status ${status}`);
     this.#refusedAt = monotonic();
     throw this.#unavailable(credentialsRefused);
   }
 
-  /** Why is for the operator: who asks may be anybody. */
+  /**
+   * Returns the error, and logs its reason. The caller does not get the reason, because it is not
+   * authenticated.
+   */
   #unavailable(reason: string): AuthenticationError {
     const { log, monotonic } = this.#options;
     if (monotonic() - this.#toldAt >= logIntervalMs) {
       this.#toldAt = monotonic();
-      log.warn({ reason }, 'keystone cannot be asked about tokens');
+      log.warn({ reason }, 'keystone cannot validate tokens');
     }
-    return new AuthenticationError('ERR_EAUTH_UNAVAILABLE', 'Keystone cannot be asked now');
+    return new AuthenticationError('ERR_EAUTH_UNAVAILABLE', 'Keystone is unavailable; retry later');
   }
 }
 
-const credentialsRefused = 'it refuses the credentials under saltbridge: bridge: keystone';
+const credentialsRefused = 'Keystone rejected the credentials under saltbridge: bridge: keystone';

@@ -1,4 +1,4 @@
-/** The minions that a group of a plan may mean: by what the steps do there, and for which caller. */
+/** Determines the minions that a plan's group may address, from its steps and its caller. */
 
 import type { IntendedCall, Reach } from '#acl';
 import type { ExtensionHost, TargetBounds } from '#master';
@@ -7,7 +7,7 @@ import type { Parameters } from '../commands/parameters.ts';
 import type { CompiledPlan, MappedCommand } from './plan-catalog.ts';
 import { stepParameters, stepReferences } from './step-parameters.ts';
 
-/** A call of a plan. */
+/** Request for a run of a plan. */
 interface PlanCall {
   readonly plan: CompiledPlan;
   readonly parameters: Parameters;
@@ -15,8 +15,9 @@ interface PlanCall {
 }
 
 /**
- * Of a group that the caller gives. Its minions are those that rules name for all commands on the
- * whole of it, and for all on at least one of its parts: first and rest may have other commands.
+ * Returns the bounds of a group's target that the caller gives. It may match minions on which
+ * rules permit all commands for the whole group, and all commands for at least one of its parts.
+ * First and rest of a group may have different commands.
  * @throws BridgeError ERR_COMMAND_PARAMETERS
  */
 export function targetBoundsOfGroup(
@@ -38,26 +39,26 @@ export function targetBoundsOfGroup(
   return { reach: unionOfReaches(reaches), hasSecrets };
 }
 
-/** What is run on a group by itself, and what takes it back. */
+/** Returns the commands that run on a group itself, including those that undo steps. */
 function commandsOn({ steps }: CompiledPlan, group: string): readonly MappedCommand[] {
   return steps
     .filter(({ definition }) => definition.group === group)
     .flatMap(({ undo, ...step }) => (undo === undefined ? [step] : [step, undo]));
 }
 
-/** What depends on a result is not known yet. */
+/** Returns the call of a planned command. Parameters that depend on results are not known yet. */
 function plannedCall({ command, sources }: MappedCommand, parameters: Parameters): IntendedCall {
   if (stepReferences(sources).length > 0) return { fun: command.definition.name };
   return aclCallOf(command, command.check(stepParameters(sources, parameters, new Map())));
 }
 
-/** Or may give them, where that depends on a result. */
+/** Whether a command has secret parameters, or may have if they depend on results. */
 function mayGiveSecrets({ command, sources }: MappedCommand, parameters: Parameters): boolean {
   if (stepReferences(sources).length > 0) return (command.definition.secret ?? []).length > 0;
   return command.givesSecrets(command.check(stepParameters(sources, parameters, new Map())));
 }
 
-/** Whoever may do everything has no reach, whatever the commands. */
+/** Returns the union of reaches. It is unlimited if any of them is. */
 function unionOfReaches(reaches: readonly (Reach | undefined)[]): Reach | undefined {
   const limited = reaches.filter((reach) => reach !== undefined);
   if (limited.length < reaches.length) return undefined;

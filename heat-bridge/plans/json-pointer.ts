@@ -1,4 +1,4 @@
-/** JSON pointers [RFC 6901], in results and their schemas. */
+/** JSON pointers [RFC 6901] in results and their schemas. */
 
 import type { JsonValue } from '#runtime';
 import { isPlainMap } from '../commands/command-definition.ts';
@@ -8,7 +8,7 @@ const pointerForm = /^(?:\/(?:[^~/]|~[01])*)*$/;
 
 const arrayIndexForm = /^(?:0|[1-9][0-9]{0,8})$/;
 
-/** The keys of a pointer; `undefined`: it is none. */
+/** Parses a pointer into keys. Returns `undefined` if it is invalid. */
 export function parseJsonPointer(pointer: string): readonly string[] | undefined {
   if (!pointerForm.test(pointer)) return undefined;
   return pointer
@@ -17,14 +17,14 @@ export function parseJsonPointer(pointer: string): readonly string[] | undefined
     .map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'));
 }
 
-/** Whether a schema describes what is at a place. */
+/** Whether a schema describes the value at a path. */
 export function isDescribedBySchema(schema: unknown, [key, ...rest]: readonly string[]): boolean {
   if (key === undefined) return isPlainMap(schema) || schema === true;
   const isItem = isPlainMap(schema) && schema.type === 'array' && arrayIndexForm.test(key);
   return isDescribedBySchema(schemaOfMember(schema, isItem ? Number(key) : key), rest);
 }
 
-/** What is at a place; `undefined`: nothing. */
+/** Returns the value at a path, or `undefined`. */
 export function valueAtPointer(
   value: JsonValue | undefined,
   [key, ...rest]: readonly string[],

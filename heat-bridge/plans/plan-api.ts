@@ -1,4 +1,4 @@
-/** The interface to plans. */
+/** API of plans. */
 
 import type { CommandCaller } from '../commands/command-request.ts';
 import type { PlanCatalog } from './plan-catalog.ts';
@@ -6,14 +6,17 @@ import { describePlan, type PlanInfo } from './plan-info.ts';
 import type { PlanHandle, PlanRequest } from './plan-request.ts';
 import type { PlanRunner } from './plan-runner.ts';
 
-/** Plans of the catalog, and runs of them; see `Bridge`. */
+/** Plans of the catalog and their runs; see `Bridge`. */
 export type PlanApi = ReturnType<typeof createPlanApi>;
 
 export function createPlanApi(plans: PlanCatalog, runner: PlanRunner) {
   return {
-    /** In the order of their names. */
+    /** Returns the plans, sorted by name. */
     list: (): readonly PlanInfo[] => plans.list().map(describePlan),
-    /** @throws BridgeError ERR_PLAN_UNKNOWN */
+    /**
+     * Returns one plan.
+     * @throws BridgeError ERR_PLAN_UNKNOWN
+     */
     show: (name: string): PlanInfo => describePlan(plans.get(name)),
     run: (name: string, request: PlanRequest): Promise<PlanHandle> => runner.run(name, request),
     find: (id: string, caller: CommandCaller): Promise<PlanHandle> => runner.find(id, caller),

@@ -1,4 +1,4 @@
-/** Plans of a catalog, compiled: every fault of a definition is found before a plan runs. */
+/** Compiled plans of a catalog. Errors in a definition are found before a plan runs. */
 
 import type { Catalog, CompiledCommand } from '../commands/command-catalog.ts';
 import { catalogError, isPlainMap } from '../commands/command-definition.ts';
@@ -11,51 +11,60 @@ import { checkGroups, isSingleMinionGroup } from './plan-groups.ts';
 import { parametersOfStepSource, type StepReference, stepReferences } from './step-parameters.ts';
 import { ancestorsOf, type StepDependencies, topologicalOrder } from './step-schedule.ts';
 
-/** A command with where its parameters come from. */
+/** Command with the sources of its parameters. */
 export interface MappedCommand {
   readonly command: CompiledCommand;
   readonly sources: StepSources;
 }
 
-/** A step that can be run. */
+/** Compiled step. */
 export interface CompiledStep extends MappedCommand {
   readonly name: string;
   readonly definition: StepDefinition;
   readonly undo?: MappedCommand & { readonly failed: boolean };
 }
 
-/** A plan that can be run. */
+/** Compiled plan. */
 export interface CompiledPlan {
   readonly definition: PlanDefinition;
-  /** Each after those that it needs. */
+  /** Steps, each after those that it needs. */
   readonly steps: readonly CompiledStep[];
   readonly needs: StepDependencies;
-  /** Parameters that go where a command has a secret, and nowhere else. */
+  /** Parameters that are passed only to secret parameters of commands. */
   readonly secret: readonly string[];
-  /** With their defaults. @throws BridgeError ERR_COMMAND_PARAMETERS */
+  /**
+   * Validates parameters, and adds defaults.
+   * @throws BridgeError ERR_COMMAND_PARAMETERS
+   */
   check(parameters: unknown): Parameters;
 }
 
-/** @throws BridgeError ERR_CATALOG */
+/**
+ * Compiles a plan.
+ * @throws BridgeError ERR_CATALOG
+ */
 export function compilePlan(definition: PlanDefinition, catalog: Catalog): CompiledPlan {
   const { name, groups } = definition;
   checkGroups(name, groups);
   const { names, check } = compileParameters(name, definition.parameters);
   const needs = dependenciesOf(definition);
   const order = topologicalOrder(needs);
-  if (order === undefined) throw catalogError(name, 'steps', 'steps need each other in a circle');
+  if (order === undefined) throw catalogError(name, 'steps', 'circular dependency of steps');
   const compiler = new StepCompiler(definition, catalog, needs, names);
   const steps = order.map((step) => compiler.compile(step));
   const secret = compiler.secretOf(steps);
   return { definition, steps, needs, secret, check };
 }
 
-/** @throws BridgeError ERR_CATALOG */
+/**
+ * Returns the dependencies of each step.
+ * @throws BridgeError ERR_CATALOG
+ */
 function dependenciesOf({ name, steps }: PlanDefinition): StepDependencies {
   for (const [step, { needs = [] }] of Object.entries(steps)) {
     const unknown = needs.find((it) => !Object.hasOwn(steps, it));
     if (unknown !== undefined) {
-      throw catalogError(name, `steps.${step}.needs`, `there is no step ${unknown}`);
+      throw catalogError(name, `steps.${step}.needs`, `unknown step ${unknown}`);
     }
   }
   return new Map(Object.entries(steps).map(([step, { needs = [] }]) => [step, needs]));
@@ -84,7 +93,7 @@ class StepCompiler {
     const { group, undo } = definition;
     const field = `steps.${name}`;
     if (!Object.hasOwn(this.#plan.groups, group))
-      throw this.#refuse(`${field}.group`, `no group ${group}`);
+      throw this.#refuse(`${field}.group`, `unknown group ${group}`);
     const before = ancestorsOf(name, this.#needs);
     const step = { name, definition, ...this.#map(field, definition, before) };
     if (undo === undefined) return step;
@@ -92,7 +101,10 @@ class StepCompiler {
     return { ...step, undo: { ...mapped, failed: undo.failed ?? false } };
   }
 
-  /** @throws BridgeError ERR_CATALOG where a secret would be told, or a parameter goes nowhere */
+  /**
+   * Returns the secret parameters of the plan.
+   * @throws BridgeError ERR_CATALOG if a secret would be exposed, or a parameter is unused
+   */
   secretOf(steps: readonly CompiledStep[]): readonly string[] {
     const uses = steps
       .flatMap(({ undo, ...step }) => (undo === undefined ? [step] : [step, undo]))
@@ -107,11 +119,11 @@ class StepCompiler {
     );
     const told = uses.find(({ parameter, isSecret }) => !isSecret && secret.includes(parameter));
     if (told !== undefined) {
-      const text = 'it is secret in one command, and is told by another';
+      const text = 'secret in one command, but exposed by another';
       throw this.#refuse(`parameters.${told.parameter}`, text);
     }
     const unused = this.#parameters.find((it) => !uses.some(({ parameter }) => parameter === it));
-    if (unused !== undefined) throw this.#refuse(`parameters.${unused}`, 'no step has it');
+    if (unused !== undefined) throw this.#refuse(`parameters.${unused}`, 'no step uses it');
     return secret;
   }
 
@@ -128,7 +140,7 @@ class StepCompiler {
       const place = `${field}.params.${key}`;
       if (!known.includes(key)) throw this.#refuse(place, `${given.command} has no such parameter`);
       const missing = parametersOfStepSource(source).find((it) => !this.#parameters.includes(it));
-      if (missing !== undefined) throw this.#refuse(place, `there is no parameter ${missing}`);
+      if (missing !== undefined) throw this.#refuse(place, `unknown parameter ${missing}`);
     }
     const needed = Array.isArray(parameters.required) ? parameters.required : [];
     const lacking = needed.find((it) => !Object.hasOwn(sources, it) && !hasDefault(parameters, it));
@@ -139,17 +151,20 @@ class StepCompiler {
 
   #checkReference(field: string, { step, path }: StepReference, before: ReadonlySet<string>): void {
     const place = `${field}.params`;
-    if (!before.has(step)) throw this.#refuse(place, `${step} is no step that is needed before`);
+    if (!before.has(step)) throw this.#refuse(place, `${step} is not a step that this one needs`);
     const { group: on, command } = this.#step(step);
     const group = this.#plan.groups[on];
     if (group === undefined || !isSingleMinionGroup(group)) {
-      throw this.#refuse(place, `the step ${step} may have several minions; it needs max: 1`);
+      throw this.#refuse(
+        place,
+        `the step ${step} may have several minions; set max: 1 on its group`,
+      );
     }
     const { returns } = this.#command(`steps.${step}.command`, command).definition;
     const keys = parseJsonPointer(path);
-    if (keys === undefined) throw this.#refuse(place, 'path is no JSON pointer');
+    if (keys === undefined) throw this.#refuse(place, 'path is not a JSON pointer');
     if (returns === undefined || !isDescribedBySchema(returns, keys)) {
-      throw this.#refuse(place, `${command} does not say in returns that it gives this`);
+      throw this.#refuse(place, `the field returns of ${command} does not describe this path`);
     }
   }
 
@@ -162,7 +177,7 @@ class StepCompiler {
 
   #step(name: string): StepDefinition {
     const step = this.#plan.steps[name];
-    if (step === undefined) throw this.#refuse('steps', `there is no step ${name}`);
+    if (step === undefined) throw this.#refuse('steps', `unknown step ${name}`);
     return step;
   }
 
@@ -171,7 +186,7 @@ class StepCompiler {
       return this.#catalog.get(name);
     } catch (error) {
       if (!(error instanceof BridgeError)) throw error;
-      throw this.#refuse(field, 'no command of this name is in the catalog');
+      throw this.#refuse(field, 'no command in the catalog has this name');
     }
   }
 
@@ -185,33 +200,39 @@ function hasDefault({ properties }: Readonly<Record<string, unknown>>, key: stri
   return isPlainMap(property) && 'default' in property;
 }
 
-/** Plans that can be run. */
+/** Catalog of compiled plans. */
 export class PlanCatalog {
   readonly #plans: ReadonlyMap<string, CompiledPlan>;
 
-  /** @throws BridgeError ERR_CATALOG */
+  /**
+   * Compiles the definitions.
+   * @throws BridgeError ERR_CATALOG
+   */
   constructor(definitions: readonly PlanDefinition[], catalog: Catalog) {
     const plans = new Map<string, CompiledPlan>();
     for (const definition of definitions) {
       const { name } = definition;
-      if (plans.has(name)) throw catalogError(name, '', 'there is a plan of this name already');
+      if (plans.has(name)) throw catalogError(name, '', 'duplicate plan name');
       plans.set(name, compilePlan(definition, catalog));
     }
     this.#plans = plans;
   }
 
-  /** In the order of their names. */
+  /** Returns the plans, sorted by name. */
   list(): readonly CompiledPlan[] {
     return [...this.#plans.values()].sort((a, b) =>
       a.definition.name < b.definition.name ? -1 : 1,
     );
   }
 
-  /** @throws BridgeError ERR_PLAN_UNKNOWN */
+  /**
+   * Returns the plan with this name.
+   * @throws BridgeError ERR_PLAN_UNKNOWN
+   */
   get(name: string): CompiledPlan {
     const found = this.#plans.get(name);
     if (found !== undefined) return found;
-    const text = 'no plan of this name is in the catalog';
+    const text = 'the catalog has no plan with this name';
     throw new BridgeError('ERR_PLAN_UNKNOWN', text);
   }
 }

@@ -1,4 +1,4 @@
-/** A plan as somebody writes it: in a file of the catalog below `plans:`, or in a program. */
+/** Definition of a plan, below `plans:` in a catalog file or in a program. */
 
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
@@ -14,41 +14,41 @@ import {
   withOptionNames,
 } from '../commands/command-definition.ts';
 
-/** Where the value of a command's parameter comes from. */
+/** Source of the value of a command's parameter. */
 export type StepSource =
-  /** The plan's parameter of this name. */
+  /** Value of the plan's parameter with this name. */
   | { readonly parameter: string }
-  /** Always this. */
+  /** Constant value. */
   | { readonly value: JsonValue }
-  /** What a step that was needed returned, at a JSON pointer [RFC 6901]. */
+  /** Return of a needed step, at a JSON pointer [RFC 6901]. */
   | { readonly step: string; readonly path: string }
-  /** A map, each value of which comes from somewhere. */
+  /** Map whose values have sources. */
   | { readonly map: Readonly<Record<string, StepSource>> };
 
-/** By parameter of a command. */
+/** Sources of parameters, by parameter of a command. */
 export type StepSources = Readonly<Record<string, StepSource>>;
 
-/** Minions that steps are for; {@link GroupSchema} documents the fields. */
+/** Minions for steps; {@link GroupSchema} documents the fields. */
 export type GroupDefinition = Readonly<Static<typeof GroupSchema>>;
 
 const strict = { additionalProperties: false };
 const Words = Type.String({ minLength: 1, maxLength: 4096 });
-/** Names of groups and steps. */
+/** Form of names of groups and steps. */
 const word = '^[a-z][a-z0-9-]{0,63}$';
 const Word = Type.String({ pattern: word });
 const Count = Type.Integer({ minimum: 0, maximum: 1_000_000 });
 const Sources = Type.Unsafe<StepSources>(Type.Record(Type.String(), Type.Unknown()));
 const Schema = Type.Unsafe<JsonSchema>(Type.Object({}));
 
-/** Minions that steps are for: given by the caller, or part of another group. */
+/** Minions for steps: given by the caller, or part of another group. */
 export const GroupSchema = Type.Object(
   {
     description: Type.Optional(Words),
-    /** Minimum number of minions. Default 1; of a `rest` 0. */
+    /** Minimum number of minions. Default: 1, or 0 for a `rest`. */
     min: Type.Optional(Count),
-    /** Maximum number of minions. Default: any number. */
+    /** Maximum number of minions. Default: unlimited. */
     max: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
-    /** Group that it is part of. Default: the caller gives the minions. */
+    /** Group of which this one is a part. Default: the caller gives the minions. */
     from: Type.Optional(Word),
     /** Part of that group: its first minion, or all but the first. */
     select: Type.Optional(Type.Union([Type.Literal('first'), Type.Literal('rest')])),
@@ -59,9 +59,9 @@ export const GroupSchema = Type.Object(
 const Undo = Type.Object(
   {
     command: Words,
-    /** Default: each of the plan's parameters under its own name. */
+    /** Sources of its parameters. Default: each of the plan's parameters under its own name. */
     params: Type.Optional(Sources),
-    /** Whether it also runs on minions where the step did not succeed. Default false. */
+    /** Whether it also runs on minions on which the step did not succeed. Default: false. */
     failed: Type.Optional(Type.Boolean()),
   },
   strict,
@@ -71,38 +71,41 @@ const Step = Type.Object(
     command: Words,
     /** Name of the group. */
     group: Word,
-    /** Default: each of the plan's parameters under its own name. */
+    /**
+     * Sources of the command's parameters. Default: each of the plan's parameters under its own
+     * name.
+     */
     params: Type.Optional(Sources),
-    /** Steps that must have succeeded. Default: none. */
+    /** Steps that must have succeeded before. Default: none. */
     needs: Type.Optional(Type.Unsafe<readonly string[]>(Type.Array(Word))),
-    /** Minions at a time: a number, or a share of them such as `25%`. Default: all of them. */
+    /** Number of minions at a time, or a share of them such as `25%`. Default: all. */
     batchSize: Type.Optional(
       Type.Union([
         Type.Integer({ minimum: 1, maximum: 1_000_000 }),
         Type.String({ pattern: '^([1-9][0-9]?|100)%$' }),
       ]),
     ),
-    /** The step fails when more minions than this fail. Default 0. */
+    /** Number of minions that may fail without failing the step. Default: 0. */
     maxFailures: Type.Optional(Count),
-    /** Whether its failure ends the plan. Default `stop`. */
+    /** Whether a failure of the step ends the plan. Default: `stop`. */
     onFailure: Type.Optional(Type.Union([Type.Literal('stop'), Type.Literal('continue')])),
     undo: Type.Optional(Undo),
   },
   strict,
 );
 
-/** A named command on a group. */
+/** Named command for a group. */
 export type StepDefinition = Readonly<Static<typeof Step>>;
 
 const names = { ...strict, minProperties: 1 };
-/** What stands behind a name in a file. */
+/** Definition without its name, as in a file. */
 const PlanBody = Type.Object(
   {
     /** Effect of the plan, for callers. */
     description: Words,
-    /** It grows when callers must change something. Default 1. */
+    /** Version of the plan. Increase it when callers must change. Default: 1. */
     version: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
-    /** JSON Schema of an object. Default: no parameters. */
+    /** JSON Schema of the parameters, of type object. Default: no parameters. */
     parameters: Type.Optional(Schema),
     groups: Type.Unsafe<Readonly<Record<string, GroupDefinition>>>(
       Type.Record(Type.String({ pattern: word }), GroupSchema, { ...names, maxProperties: 32 }),
@@ -110,9 +113,12 @@ const PlanBody = Type.Object(
     steps: Type.Unsafe<Readonly<Record<string, StepDefinition>>>(
       Type.Record(Type.String({ pattern: word }), Step, { ...names, maxProperties: 128 }),
     ),
-    /** Maximum duration of its steps, without undoing them. Default 600. In files `timeout`. */
+    /**
+     * Maximum duration of its steps, without undoing them, in seconds. Default: 600. In files:
+     * `timeout`.
+     */
     timeoutSeconds: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 86_400 })),
-    /** Steps at a time. Default 8. */
+    /** Maximum number of concurrent steps. Default: 8. */
     parallel: Type.Optional(Type.Integer({ minimum: 1, maximum: 64 })),
     /** Replacement for callers of a deprecated plan. */
     deprecated: Type.Optional(Words),
@@ -121,21 +127,21 @@ const PlanBody = Type.Object(
 );
 const compiledPlanBody = compileSchema(PlanBody);
 
-/** Several commands as one. */
+/** Plan: several commands as one. */
 export interface PlanDefinition extends Readonly<Static<typeof PlanBody>> {
-  /** In the form of a command's. */
+  /** Name, in the form of a command's name. */
   readonly name: string;
 }
 
 const maxDepth = 16;
 
 /**
- * Reads what stands behind a name. A parameter's source may be written as the name of a parameter.
+ * Parses a definition. The source of a parameter may also be the name of a parameter.
  * @throws BridgeError ERR_CATALOG
  */
 export function parsePlanDefinition(name: string, value: unknown): PlanDefinition {
   if (!catalogNameForm.test(name) || name.length > 128) {
-    throw catalogError(name, '', 'expected a name such as mysql.create-cluster');
+    throw catalogError(name, '', 'invalid name; use a name such as mysql.create-cluster');
   }
   refuseForm(name, value, { body: compiledPlanBody, schema: PlanBody });
   const { steps, ...rest } = compiledPlanBody.Parse(value);
@@ -150,14 +156,17 @@ export function parsePlanDefinition(name: string, value: unknown): PlanDefinitio
   return { ...rest, name, steps: Object.fromEntries(read) };
 }
 
-/** Fields of a step in files, with the options of programs that they mean. */
+/** Options of programs, by field of a step in files. */
 const stepFields: ReadonlyMap<string, string> = new Map([
   ['batch_size', 'batchSize'],
   ['max_failures', 'maxFailures'],
   ['on_failure', 'onFailure'],
 ]);
 
-/** Reads a plan of a catalog file. @throws BridgeError ERR_CATALOG */
+/**
+ * Parses a plan of a catalog file.
+ * @throws BridgeError ERR_CATALOG
+ */
 export function parsePlanEntry(name: string, value: unknown): PlanDefinition {
   if (!isPlainMap(value)) return parsePlanDefinition(name, value);
   const given = withDefinitionOptionNames(name, value);
@@ -193,7 +202,10 @@ function parseStepSources(
   return { params: Object.fromEntries(sources) };
 }
 
-/** @throws BridgeError ERR_CATALOG */
+/**
+ * Parses the source of a parameter.
+ * @throws BridgeError ERR_CATALOG
+ */
 function parseStepSource(name: string, field: string, value: unknown, depth: number): StepSource {
   if (typeof value === 'string') return { parameter: value };
   const map = isPlainMap(value) && depth < maxDepth ? value : {};
@@ -218,25 +230,25 @@ function parseStepSource(name: string, field: string, value: unknown, depth: num
       }
   }
   const forms = 'the name of a parameter, {value: …}, {step: …, path: …} or {map: {…}}';
-  throw catalogError(name, field, `expected ${forms}`);
+  throw catalogError(name, field, `must be ${forms}`);
 }
 
-/** A plan whose parameters and groups are typed. */
+/** Plan with typed parameters and groups. */
 export interface TypedPlan<N extends string, P, G extends string> extends PlanDefinition {
   readonly name: N;
-  /** Of types alone. */
+  /** Exists for type inference only. */
   readonly '~params'?: P;
-  /** Of types alone: the groups that a caller gives. */
+  /** Groups that a caller gives. Exists for type inference only. */
   readonly '~groups'?: G;
 }
 
-/** The groups of a definition that a caller gives. */
+/** Names of the groups that a caller gives. */
 type GivenGroups<G> = {
   [K in keyof G & string]: G[K] extends { readonly from: string } ? never : K;
 }[keyof G & string];
 
 /**
- * A plan in a program, typed by its TypeBox schema and its groups.
+ * Defines a plan in a program, typed by its TypeBox schema and its groups.
  * @throws BridgeError ERR_CATALOG
  */
 export function definePlan<
@@ -250,7 +262,7 @@ export function definePlan<
     readonly groups: G;
   },
 ): TypedPlan<N, Static<S>, GivenGroups<G>> {
-  // The schema as JSON: what TypeBox knows of it besides is of types alone.
+  // Convert the schema to JSON, which drops TypeBox's type information.
   const parameters: unknown = JSON.parse(JSON.stringify(definition.parameters));
   return parsePlanDefinition(name, { ...definition, parameters }) as TypedPlan<
     N,

@@ -1,4 +1,4 @@
-/** Executes a plan: begins its steps, and takes them back after a failure. */
+/** Executes a plan: starts its steps, and undoes them after a failure. */
 
 import { toJson } from '#master';
 import type { JsonValue } from '#runtime';
@@ -9,13 +9,13 @@ import { StepProgressEmitter } from './step-progress.ts';
 import type { StepCall, StepRunner } from './step-runner.ts';
 import { StepSchedule } from './step-schedule.ts';
 
-/** How far a run is: what a master after this one must know to go on with it. */
+/** Progress of a run, from which a later process can continue. */
 interface PlanState {
-  /** Steps that were begun, those that ended among them. */
+  /** Steps that were started, including ended ones. */
   readonly begun: readonly string[];
-  /** Steps that ended, in the order in which they did. */
+  /** Ended steps, in the order of their end. */
   readonly ended: readonly string[];
-  /** Why it takes back what is done. Absent: it does not, yet. */
+  /** Status because of which completed steps are being undone. Absent while nothing is undone. */
   readonly undoing?: PlanOutcome['status'];
 }
 
@@ -23,14 +23,14 @@ export interface PlanExecutionOptions {
   readonly plan: CompiledPlan;
   readonly live: PlanRun;
   readonly steps: Pick<StepRunner, 'run'>;
-  /** How far it was when the master before this one ended. */
+  /** Progress at the end of the previous process. */
   readonly before: PlanState;
-  /** Durable when it resolves. */
+  /** Stores the progress. Resolves when it is durable. */
   readonly keep: (state: PlanState) => Promise<void>;
-  /** Of its steps, milliseconds since 1970. */
+  /** Deadline of its steps, in milliseconds since 1970. */
   readonly deadline: number;
   readonly ends: PlanEnds;
-  /** Whether what is done is taken back when it is cancelled. */
+  /** Whether a cancellation undoes completed steps. */
   readonly undoesOnCancel: () => boolean;
 }
 
@@ -38,17 +38,17 @@ export interface PlanExecutionOptions {
 interface PlanEnds {
   /** Fires at the deadline. */
   readonly late: AbortSignal;
-  /** Fires when it is cancelled, by whomever. */
+  /** Fires when the run is cancelled by any party. */
   readonly cancelled: AbortSignal;
-  /** Fires with either of them. */
+  /** Fires when either of them fires. */
   readonly ended: AbortSignal;
-  /** Fires when the caller may do nothing more. */
+  /** Fires when the caller loses its rights. */
   readonly revoked?: AbortSignal | undefined;
-  /** Fires when the master is being closed: nothing more is begun. */
+  /** Fires when the master closes. No further steps are started then. */
   readonly closing: AbortSignal;
 }
 
-/** For a single use. */
+/** Execution of one run. Create one for each run. */
 export class PlanExecution {
   readonly #options: PlanExecutionOptions;
   readonly #schedule: StepSchedule;
@@ -70,13 +70,16 @@ export class PlanExecution {
     this.#teller = new StepProgressEmitter(options.live, steps.length);
   }
 
-  /** Rejects where the master fails, and never for what minions do. */
+  /**
+   * Executes the plan. Rejects only after an internal error of the master, not for failures of
+   * minions.
+   */
   async follow(): Promise<PlanOutcome> {
     const { before, ends, keep } = this.#options;
     const { closing } = ends;
     await this.#recall(before.ended);
     const status = before.undoing ?? (await this.#forward());
-    // What was under way, and may be no more, has been done in part.
+    // A step that was active may have run partially.
     if (!closing.aborted) await this.#recall(before.begun);
     if (closing.aborted) return this.#outcome('interrupted');
     if (before.undoing === undefined && !this.#isTakenBack(status)) return this.#outcome(status);
@@ -89,7 +92,10 @@ export class PlanExecution {
     return { begun: [...this.#begun], ended: [...this.#schedule.ended.keys()] };
   }
 
-  /** Steps of the master before: their runs are kept, so that nothing is done again. */
+  /**
+   * Reads the results of steps of the previous process. Their runs are stored, so nothing runs
+   * again.
+   */
   async #recall(names: readonly string[]): Promise<void> {
     for (const name of names) {
       if (!this.#schedule.ended.has(name)) this.#end(name, await this.#do(name, undefined));
@@ -111,7 +117,7 @@ export class PlanExecution {
     return this.#schedule.isStopped ? 'failed' : 'partial';
   }
 
-  /** Each step that ends begins those that waited for it. */
+  /** Starts all steps that are ready, and repeats this after each step ends. */
   async #goOn(): Promise<void> {
     const { ends, keep } = this.#options;
     const { closing, ended } = ends;
@@ -123,7 +129,7 @@ export class PlanExecution {
     await Promise.all(
       names.map(async (name) => {
         const outcome = await this.#do(name, ended);
-        // What it came to is for the next master to see.
+        // The next process reads the result.
         if (closing.aborted) return;
         this.#end(name, outcome);
         await keep(this.#state);
@@ -156,7 +162,7 @@ export class PlanExecution {
     if (!isStopped && this.#schedule.isStopped) this.#failedStep = name;
   }
 
-  /** The latest step first; one that cannot be taken back keeps no other from it. */
+  /** Undoes steps, the latest first. A failure to undo one does not prevent the others. */
   async #undo(): Promise<void> {
     for (const name of this.#state.ended.toReversed()) {
       const step = this.#step(name);
@@ -178,7 +184,10 @@ export class PlanExecution {
     }
   }
 
-  /** Minions where a step succeeded, or that it was asked of at all. */
+  /**
+   * Returns the minions on which a step succeeded; with `withFailed`, all minions on which it was
+   * run.
+   */
   #touchedBy(name: string, withFailed: boolean): readonly string[] {
     const { results = [] } = this.#outcomes.get(name) ?? {};
     const touched = results.filter(({ state }) => withFailed || state === 'succeeded');
@@ -197,7 +206,7 @@ export class PlanExecution {
     return outcome;
   }
 
-  /** What steps of one minion returned until now. */
+  /** Returns the results so far of steps with one minion. */
   get #returned(): StepCall['returned'] {
     const found = new Map<string, JsonValue>();
     for (const [name, { results }] of this.#outcomes) {
@@ -214,7 +223,7 @@ export class PlanExecution {
 
   #step(name: string): CompiledStep {
     const step = this.#options.plan.steps.find((it) => it.name === name);
-    if (step === undefined) throw new TypeError('a step that the plan does not have');
+    if (step === undefined) throw new TypeError('internal error: unknown step of the plan');
     return step;
   }
 
@@ -229,7 +238,7 @@ export class PlanExecution {
   }
 }
 
-/** How many minions at a time: one at least. */
+/** Returns the number of minions at a time, at least one. */
 function batchSizeOf(given: number | string | undefined, all: number): number {
   if (typeof given === 'number') return given;
   const part = given === undefined ? 100 : Number.parseInt(given, 10);

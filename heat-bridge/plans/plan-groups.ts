@@ -1,4 +1,4 @@
-/** The groups of a plan: given by the caller, or parts of others; and their validation. */
+/** Groups of a plan: minions given by the caller, or parts of other groups. */
 
 import type { AddressedMinions, ExtensionHost, TargetBounds } from '#master';
 import { deniedForTarget } from '../commands/callers.ts';
@@ -7,24 +7,24 @@ import { type CommandTarget, targetOf } from '../commands/command-request.ts';
 import { BridgeError } from '../errors.ts';
 import type { GroupDefinition, PlanDefinition } from './plan-definition.ts';
 
-/** The minions of each group, in their order. */
+/** Minions of each group, in order. */
 export type Groups = Readonly<Record<string, readonly string[]>>;
 
-/** The groups of a run, and the names of those that the caller's rights limited. */
+/** Groups of a run, and the names of those that the caller's rights limited. */
 interface ResolvedGroups {
   readonly groups: Groups;
   readonly narrowed: readonly string[];
 }
 
-/** Whether it means one minion, whatever the caller gives. */
+/** Whether a group always has exactly one minion. */
 export function isSingleMinionGroup({ select, max, min = 1 }: GroupDefinition): boolean {
   return select === 'first' || (max === 1 && min === 1 && select === undefined);
 }
 
 /**
- * Settles whom each group means: a list in its order, anything else by id.
- * @param boundsOf - how the target of a group is evaluated; with a reach nothing that is told goes
- * beyond it
+ * Resolves the minions of each group: of a list in its order, of any other target sorted by id.
+ * @param boundsOf - returns the bounds of a group's target; errors disclose nothing outside of its
+ * reach
  * @throws BridgeError ERR_PLAN_GROUPS, ERR_COMMAND_DENIED; MasterError ERR_BAD_TGT
  */
 export async function resolveGroups(
@@ -37,7 +37,7 @@ export async function resolveGroups(
     new BridgeError('ERR_PLAN_GROUPS', `${plan}: ${text}`);
   const names = Object.keys(groups).filter((name) => groups[name]?.from === undefined);
   if (Object.keys(given).some((name) => !names.includes(name))) {
-    throw problem(`it has the groups ${names.join(', ')} and no other`);
+    throw problem(`unknown group; the groups are ${names.join(', ')}`);
   }
   const settled: Record<string, readonly string[]> = {};
   const narrowed: string[] = [];
@@ -49,19 +49,20 @@ export async function resolveGroups(
     if (isNarrowed) narrowed.push(name);
     if (isOutOfReach(minions, bounds, groups[name])) throw deniedForTarget(plan);
     if (minions === undefined) {
-      throw problem(`${name} names minions that are not accepted, or not for this caller`);
+      throw problem(`the group ${name} has minions without an accepted key, or without rights of the caller`);
     }
     settled[name] = minions;
   }
   const all = Object.values(settled).flat();
-  if (new Set(all).size < all.length) throw problem('a minion is in two groups, or twice in one');
+  if (new Set(all).size < all.length)
+    throw problem('a minion is in two groups, or twice in one group');
   for (const [name, group] of Object.entries(groups)) {
     const minions = settled[name] ?? selectPart(group, settled[group.from ?? ''] ?? []);
     settled[name] = minions;
     const { min = group.select === 'rest' ? 0 : 1, max = Infinity } = group;
     if (minions.length < min || minions.length > max) {
       const bounds = max === Infinity ? `${min} or more` : `${min} to ${max}`;
-      throw problem(`the group ${name} has ${minions.length} minions; expected ${bounds}`);
+      throw problem(`the group ${name} has ${minions.length} minions, but needs ${bounds}`);
     }
   }
   return { groups: settled, narrowed };
@@ -71,7 +72,10 @@ function selectPart({ select }: GroupDefinition, minions: readonly string[]): re
   return select === 'first' ? minions.slice(0, 1) : minions.slice(1);
 }
 
-/** A caller with limited rights is told the same as if no rule permitted it. */
+/**
+ * Whether the target is outside of the caller's reach. The caller then gets the same error as
+ * without a rule.
+ */
 function isOutOfReach(
   minions: readonly string[] | undefined,
   { reach }: TargetBounds,
@@ -81,7 +85,7 @@ function isOutOfReach(
   return reach.isEmpty || (minions?.length === 0 && group?.min !== 0);
 }
 
-/** Resolves one group. `minions` is absent if not all names that the target lists can be addressed. */
+/** Resolves one group. `minions` is absent if some names of the target cannot be addressed. */
 async function resolveGroupTarget(
   host: Pick<ExtensionHost, 'resolveTarget'>,
   target: CommandTarget,
@@ -96,17 +100,20 @@ async function resolveGroupTarget(
   return { minions: isOrdered ? request.tgt : minions, isNarrowed };
 }
 
-/** @throws BridgeError ERR_CATALOG */
+/**
+ * Validates the definitions of groups.
+ * @throws BridgeError ERR_CATALOG
+ */
 export function checkGroups(plan: string, groups: Readonly<Record<string, GroupDefinition>>): void {
   for (const [name, { from, select, min = 0, max = Infinity }] of Object.entries(groups)) {
     const field = `groups.${name}`;
-    if (min > max) throw catalogError(plan, `${field}.min`, 'it is larger than max');
+    if (min > max) throw catalogError(plan, `${field}.min`, 'must not be larger than max');
     if ((from === undefined) !== (select === undefined)) {
-      throw catalogError(plan, field, 'expected both from and select, or neither');
+      throw catalogError(plan, field, 'from and select must be set together');
     }
     if (from === undefined) continue;
     const whole = Object.hasOwn(groups, from) ? groups[from] : undefined;
-    if (whole === undefined) throw catalogError(plan, `${field}.from`, `there is no group ${from}`);
+    if (whole === undefined) throw catalogError(plan, `${field}.from`, `unknown group ${from}`);
     if (whole.from !== undefined) {
       throw catalogError(plan, `${field}.from`, `${from} is itself part of a group`);
     }

@@ -1,4 +1,4 @@
-/** The public description of a plan. */
+/** Public description of a plan. */
 
 import Type, { type Static } from 'typebox';
 import { Texts } from '#store';
@@ -8,7 +8,7 @@ import type { CompiledPlan } from './plan-catalog.ts';
 import { GroupSchema } from './plan-definition.ts';
 
 const Text = Type.String();
-/** A step, as far as callers see it. */
+/** Step, as callers see it. */
 const StepSchema = Type.Object({
   name: Text,
   command: Text,
@@ -19,7 +19,7 @@ const StepSchema = Type.Object({
   undo: Type.Optional(Text),
 });
 
-/** Description of a plan for those who may run it. */
+/** Description of a plan for its callers. */
 export const PlanSchema = Type.Object({
   name: Text,
   description: Text,
@@ -27,9 +27,9 @@ export const PlanSchema = Type.Object({
   parameters: SchemaField,
   secret: Texts,
   groups: Type.Record(Type.String(), GroupSchema),
-  /** Each after those that it needs. */
+  /** Steps, each after those that it needs. */
   steps: listOf(StepSchema),
-  /** Seconds. */
+  /** Timeout, in seconds. */
   timeout: Type.Number(),
   parallel: Type.Integer(),
   deprecated: Type.Optional(Text),
@@ -61,12 +61,12 @@ export function describePlan({ definition, steps, secret }: CompiledPlan): PlanI
   };
 }
 
-/** The groups that a caller gives. */
+/** Returns the groups that a caller gives. */
 export function givenGroups({ groups }: Pick<PlanInfo, 'groups'>): readonly string[] {
   return Object.keys(groups).filter((name) => groups[name]?.from === undefined);
 }
 
-/** Whether each of its commands may be called. */
+/** Whether each command of the plan may be called. */
 export function mayRunPlan({ steps }: PlanInfo, mayCall: (command: string) => boolean): boolean {
   return steps.every(
     ({ command, undo }) => mayCall(command) && (undo === undefined || mayCall(undo)),

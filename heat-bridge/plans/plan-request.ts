@@ -1,4 +1,4 @@
-/** A call of a plan, and its results. */
+/** Request for a run of a plan, and its results. */
 
 import Type, { type Static } from 'typebox';
 import { Texts } from '#store';
@@ -12,19 +12,19 @@ import {
 import type { Parameters } from '../commands/parameters.ts';
 import type { Groups } from './plan-groups.ts';
 
-/** A call of a plan. */
+/** Request for a run of a plan. */
 export interface PlanRequest<P = Parameters, G extends string = string>
   extends Pick<CommandRequest<P>, 'params' | 'project' | 'deadline' | 'signal'> {
-  /** A target for each group that the plan does not make from others; no minion twice. */
+  /** Targets of the groups that are not parts of others. They must not share minions. */
   readonly groups: Readonly<Record<G, CommandTarget>>;
-  /** Default: the service that `createBridge` was given. */
+  /** Caller. Default: the service that `createBridge` was given. */
   readonly caller?: CommandCaller;
   /**
-   * The same key again, by the same caller for the same project and plan, is the same run: what of
-   * it is done is not done again. 1 to 255 characters.
+   * Idempotency key, 1 to 255 characters. Repeating a key with the same caller, project and plan
+   * returns the same run, and completed steps do not run again.
    */
   readonly idempotencyKey?: string;
-  /** Whether `signal` takes back what is done, as {@link PlanHandle.cancel} does. Default true. */
+  /** Whether `signal` undoes completed steps, like {@link PlanHandle.cancel}. Default: true. */
   readonly undoOnCancel?: boolean;
 }
 
@@ -34,12 +34,12 @@ const Text = Type.String();
 const StepOutcomeSchema = Type.Object({
   step: Text,
   command: Text,
-  /** `skipped`: it was never begun. */
+  /** Status. `skipped`: it was never started. */
   status: Type.Enum(['succeeded', 'failed', 'skipped']),
   results: Type.Unsafe<readonly CommandResult[]>(Type.Array(ResultSchema)),
-  /** Ids of its runs. */
+  /** Ids of the command runs. */
   runs: Texts,
-  /** For a person. */
+  /** Reason of a failure, human-readable. */
   reason: Type.Optional(Text),
 });
 
@@ -51,15 +51,15 @@ export const PlanOutcomeSchema = Type.Object({
   id: Text,
   plan: Text,
   /**
-   * `partial`: only steps failed that need not succeed, and those that need them; `interrupted`:
-   * the master ended meanwhile, and the same key continues it.
+   * Status. `partial`: only steps with `onFailure: continue` failed, and steps that need them were
+   * skipped; `interrupted`: the master ended during the run, and repeating the key continues it.
    */
   status: Type.Enum(['succeeded', 'partial', 'failed', 'timeout', 'cancelled', 'interrupted']),
-  /** In an order in which each comes after what it needs. */
+  /** Steps, each after those that it needs. */
   steps: Type.Unsafe<readonly StepOutcome[]>(Type.Array(StepOutcomeSchema)),
   /** Steps that were undone, the latest first. */
   undone: Type.Unsafe<readonly StepOutcome[]>(Type.Array(StepOutcomeSchema)),
-  /** The first step whose failure ended the plan. */
+  /** First step whose failure ended the plan. */
   failedStep: Type.Optional(Text),
 });
 
@@ -75,20 +75,20 @@ const StepProgressSchema = Type.Object({
   step: Text,
   kind: Kind,
   state: Type.Enum(['running', 'succeeded', 'failed', 'skipped']),
-  /** Minions that it is for, and those of them that have a result and that succeeded. */
+  /** Numbers of its minions, of those with a result, and of those that succeeded. */
   minions: Type.Object({ ...counts, succeeded: Type.Integer() }),
-  /** Steps of the plan, and those that have ended. */
+  /** Numbers of steps of the plan, and of ended ones. */
   steps: Type.Object(counts),
   reason: Type.Optional(Text),
 });
 
-/** Doing a step, or undoing it. */
+/** Whether a step is done or undone. */
 export type StepKind = Static<typeof Kind>;
 
 /** Progress of a step. */
 export type StepProgress = Readonly<Static<typeof StepProgressSchema>>;
 
-/** Updates of a plan while it is under way; `outcome` is last. */
+/** Schemas of the updates of a plan; `outcome` is last. */
 export const planUpdates = [
   StepProgressSchema,
   Type.Object({
@@ -103,24 +103,27 @@ export const planUpdates = [
   }),
 ];
 
-/** An update of a plan while it is under way; `outcome` is last. */
+/** Update of a plan; `outcome` is last. */
 export type PlanUpdate = Readonly<Static<(typeof planUpdates)[number]>>;
 
-/** A plan that was begun, or was there before under the same key. */
+/** Run that was started, or that exists under the same idempotency key. */
 export interface PlanHandle {
   readonly id: string;
   readonly plan: string;
   readonly groups: Groups;
-  /** Groups of which the caller's rights leave out minions that their targets may match. */
+  /** Groups whose targets may match more minions than the caller's rights permit. */
   readonly narrowed: readonly string[];
-  /** Whether the key was used before, and this is that run. */
+  /** Whether the run existed under the same key. */
   readonly isRepeated: boolean;
-  /** What minions do ends in results and not in an error. Rejects where the master fails. */
+  /**
+   * Outcome. Failures of minions are results. Rejects only after an internal error of the master.
+   */
   readonly outcome: Promise<PlanOutcome>;
-  /** From the beginning, to any number of readers. */
+  /** Returns the updates from the start. It can be called any number of times. */
   updates(): AsyncIterable<PlanUpdate>;
   /**
-   * Begins nothing more, ends what is under way, and takes back what is done unless `undo` is false.
+   * Cancels the plan: starts no further steps, ends active ones, and undoes completed steps unless
+   * `undo` is false.
    */
   cancel(options?: { readonly undo?: boolean }): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** Plans over HTTP, by the token of whoever calls. */
+/** HTTP routes of plans, authorised by the caller's token. */
 
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
@@ -27,7 +27,10 @@ const RunBody = Type.Object(
 );
 const compiledRunBody = compileSchema(RunBody);
 
-/** See {@link addRunRoutes}. With `?undo=false`, `DELETE` leaves what is done. */
+/**
+ * Adds the routes of {@link addRunRoutes} for plans. `DELETE` with `?undo=false` does not undo
+ * completed steps.
+ */
 export function addPlanRoutes(
   app: FastifyInstance,
   server: HttpServerContext,
@@ -47,8 +50,9 @@ export function addPlanRoutes(
     list: ({ mayCall }) => ({ plans: api.list().filter((plan) => mayRunPlan(plan, mayCall)) }),
     show: ({ mayCall }, name) => {
       const plan = api.list().find((it) => it.name === name && mayRunPlan(it, mayCall));
-      // One that the caller may not run is as unknown as one that does not exist.
-      if (plan === undefined) throw new BridgeError('ERR_PLAN_UNKNOWN', 'no such plan of yours');
+      // A plan that the caller may not run gets the same error as an unknown one.
+      if (plan === undefined)
+        throw new BridgeError('ERR_PLAN_UNKNOWN', 'the plan does not exist, or no rule permits it');
       return plan;
     },
     read: (caller, name, body) => {
@@ -59,7 +63,7 @@ export function addPlanRoutes(
           return [group, { tgt: target.target, tgtType: target.targetType }];
         }),
       );
-      // JSON, as it came; the schemas of the plan and its commands check it.
+      // JSON as received; the schemas of the plan and its commands validate it.
       return () => api.run(name, { ...rest, groups, params: (params ?? {}) as Parameters, caller });
     },
     find: (id, caller) => api.find(id, caller),

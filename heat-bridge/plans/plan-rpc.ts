@@ -1,4 +1,4 @@
-/** Plans at the local socket. A client of the socket may do everything. */
+/** RPC methods of plans on the local socket. Its clients have all rights. */
 
 import Type from 'typebox';
 import { type ExtensionHost, extensionMethod, extensionStream, type RpcTable } from '#master';
@@ -32,17 +32,17 @@ const CancelParameters = Type.Object(
   strict,
 );
 
-/** What the first item of a run of a plan says of it. */
+/** First item of a run of a plan. */
 export interface PlanStarted {
   readonly type: 'begun';
   readonly id: string;
   readonly groups: Groups;
-  /** Groups of which the caller's rights leave out minions that their targets may match. */
+  /** Groups whose targets may match more minions than the caller's rights permit. */
   readonly narrowed: readonly string[];
   readonly isRepeated: boolean;
 }
 
-/** By name; called as `bridge.<name>`. */
+/** Returns the methods, called as `bridge.<name>`. */
 export function planMethods(api: PlanApi, host: ExtensionHost): RpcTable {
   return {
     plans: extensionMethod({
@@ -87,7 +87,7 @@ export function planMethods(api: PlanApi, host: ExtensionHost): RpcTable {
   };
 }
 
-/** The first item of a run of a plan. */
+/** Returns the first item of a run of a plan. */
 export function firstPlanUpdate({ id, groups, narrowed, isRepeated }: PlanHandle): PlanStarted {
   return { type: 'begun', id, groups, narrowed, isRepeated };
 }

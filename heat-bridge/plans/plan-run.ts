@@ -1,21 +1,21 @@
-/** A run of a plan as its followers see it. */
+/** Run of a plan, with its updates. */
 
 import { TrackedRun } from '../commands/tracked-run.ts';
 import type { Groups } from './plan-groups.ts';
 import type { PlanHandle, PlanOutcome, PlanUpdate } from './plan-request.ts';
 
-/** What a run of a plan is begun with. */
+/** Options of a new run. */
 export interface PlanRunOptions {
   readonly id: string;
   readonly plan: string;
   readonly groups: Groups;
-  /** Groups that the rights of the caller limited. Default: none. */
+  /** Groups that the caller's rights limited. Default: none. */
   readonly narrowed?: readonly string[] | undefined;
-  /** Name of whoever it is of. */
+  /** Name of the caller. */
   readonly owner: string;
 }
 
-/** A run of a plan. */
+/** Run of a plan. */
 export class PlanRun extends TrackedRun<PlanUpdate, PlanOutcome> {
   readonly plan: string;
   readonly groups: Groups;
@@ -29,12 +29,12 @@ export class PlanRun extends TrackedRun<PlanUpdate, PlanOutcome> {
     this.narrowed = narrowed;
   }
 
-  /** Whether whoever cancelled it wants to have taken back what is done. */
+  /** Whether a cancellation also undoes completed steps. */
   override get undoesOnCancel(): boolean {
     return this.#undoesOnCancel;
   }
 
-  /** The first to do so says whether anything is taken back. */
+  /** Cancels the run. The first call decides whether completed steps are undone. */
   override cancel({ undo = true }: { readonly undo?: boolean } = {}): void {
     if (this.cancelled.aborted) return;
     this.#undoesOnCancel = undo;

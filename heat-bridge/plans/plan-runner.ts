@@ -1,4 +1,4 @@
-/** `bridge.plan`: carries out runs of plans, from the request to the release. */
+/** Runs plans (`bridge.plan`), from the request to the release of all resources. */
 
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
@@ -34,22 +34,22 @@ export interface PlanRunnerOptions {
   readonly host: ExtensionHost;
   readonly plans: PlanCatalog;
   readonly commands: CommandRunner;
-  /** Caller of requests that name none. */
+  /** Service that is the caller of requests without one. */
   readonly service: string;
   readonly quotas: RunQuotas;
 }
 
-/** A call of a plan: its caller is known. */
+/** Request with its authenticated caller. */
 interface PlanCall {
   readonly plan: CompiledPlan;
   readonly parameters: Parameters;
   readonly caller: ResolvedCaller;
   readonly request: Pick<PlanRequest, 'deadline' | 'groups' | 'signal' | 'undoOnCancel'>;
-  /** Absent: nothing of the run is stored. */
+  /** Idempotency key with the request. Absent if nothing of the run is stored. */
   readonly key?: CarriedPlan;
 }
 
-/** A request under its key, as another member of the cluster repeats it: in its row, sealed. */
+/** Row with a request and its key, which another member of the cluster can repeat, sealed. */
 const carriedPlanRow = defineRow({
   name: 'call of a plan',
   schema: Type.Object({
@@ -58,7 +58,7 @@ const carriedPlanRow = defineRow({
     groups: Type.Unsafe<PlanRequest['groups']>(Type.Object({})),
     caller: Type.Unsafe<CommandCaller>(Type.Union([Type.String(), Type.Object({})])),
     owner: IdempotencyKeyOwner,
-    /** Milliseconds since 1970. */
+    /** Deadline, in milliseconds since 1970. */
     deadline: Type.Number(),
     undoOnCancel: Type.Boolean(),
   }),
@@ -68,19 +68,19 @@ const carriedPlanRow = defineRow({
 
 type CarriedPlan = RowOf<typeof carriedPlanRow>;
 
-/** One run, from its request to its release. */
+/** State of one run, from its request to its release. */
 interface Run {
-  /** `found`: another request, or another member, carries it out. */
+  /** State. `found`: another request or member runs it. */
   state: 'called' | 'found' | 'begun' | 'over';
   readonly call: PlanCall;
   readonly releases: Releases;
-  /** Milliseconds since 1970. */
+  /** Deadline, in milliseconds since 1970. */
   readonly deadline: number;
   /** Whether its key was used before. */
   isRepeated: boolean;
 }
 
-/** Carries out runs of the plans of a catalog. */
+/** Runs the plans of a catalog. */
 export class PlanRunner {
   readonly #options: PlanRunnerOptions;
   readonly #runs: StoredRuns<StoredPlan, CarriedPlan, PlanRun>;
@@ -100,44 +100,45 @@ export class PlanRunner {
     });
   }
 
-  /** In a cluster: lets runs continue at other members. */
+  /** In a cluster, enables other members to continue runs. */
   share(): Promise<void> {
     return this.#runs.share('plans', (carried) =>
       this.#carryOut((releases) => this.#resolveCarried(carried, releases)),
     );
   }
 
-  /** Continues the runs that other processes left. Called once the master's interface is there. */
+  /** Continues runs of earlier processes. Call it after the master's interface is available. */
   goOn(): void {
     this.#runs.goOn();
   }
 
-  /** See `Bridge.plan`. */
+  /** Runs a plan; see `Bridge.plan`. */
   run(name: string, request: PlanRequest): Promise<PlanHandle> {
     return this.#carryOut((releases) => this.#resolve(name, request, releases));
   }
 
   /**
-   * A run that this caller began. @throws BridgeError ERR_RUN_UNKNOWN, also if another caller began
-   * it; AuthenticationError ERR_EAUTH_TOKEN
+   * Returns a run of this caller.
+   * @throws BridgeError ERR_RUN_UNKNOWN, also if another caller started it; AuthenticationError
+   * ERR_EAUTH_TOKEN
    */
   async find(id: string, asked: CommandCaller): Promise<PlanHandle> {
     return (await this.#runs.find(id, asked)).handle(true);
   }
 
-  /** Number of runs under way. */
+  /** Number of active runs. */
   get active(): number {
     return this.#runs.active;
   }
 
-  /** Waits for what is under way, which ends with the master. */
+  /** Waits for active runs, which end with the master. */
   close(): Promise<void> {
     return this.#runs.close();
   }
 
   /**
-   * Carries out one run. The order of its steps is the order of this function.
-   * @returns its handle, once the run is under way or found
+   * Performs one run. The order of this function is the order of its steps.
+   * @returns the handle, when the run is active or found
    */
   #carryOut(resolve: (releases: Releases) => Promise<PlanCall>): Promise<PlanHandle> {
     return this.#runs.carryOut(async (releases, reply) => {
@@ -153,7 +154,7 @@ export class PlanRunner {
     });
   }
 
-  /** Resolve: the plan, and who calls. */
+  /** Resolves a request: determines the plan and the caller. */
   async #resolve(name: string, request: PlanRequest, releases: Releases): Promise<PlanCall> {
     const { host, plans, service } = this.#options;
     const plan = plans.get(name);
@@ -173,7 +174,7 @@ export class PlanRunner {
     return { ...call, key: { name, params, groups, caller: asked, owner, deadline, undoOnCancel } };
   }
 
-  /** Resolves a run that another member of the cluster began. */
+  /** Resolves a run that another member of the cluster started. */
   async #resolveCarried(carried: CarriedPlan, releases: Releases): Promise<PlanCall> {
     const { host, plans } = this.#options;
     const { name, params, groups, owner, undoOnCancel } = carried;
@@ -185,7 +186,7 @@ export class PlanRunner {
     return { plan, parameters, caller, request: { groups, undoOnCancel }, key: carried };
   }
 
-  /** Key: finds the run that was begun under it, wherever it stands, or else begins one. */
+  /** Finds the run under an idempotency key, in any state, or starts one. */
   async #findOrAdmit(run: Run, key: CarriedPlan): Promise<AdmittedPlan> {
     const { owner } = key;
     const { cluster, keys } = this.#runs;
@@ -206,7 +207,7 @@ export class PlanRunner {
     return this.#admit(run, stored);
   }
 
-  /** Authorise and store a run that is new. */
+  /** Authorises and stores a new run. */
   async #admitFresh(
     run: Run,
     stored?: { readonly key: CarriedPlan; readonly digest: string },
@@ -223,7 +224,7 @@ export class PlanRunner {
     const limited = narrowed.length === 0 ? {} : { narrowed };
     const fresh = { id, digest, groups, ...limited, begunAt, begun: [], ended: [] };
     if (key !== undefined) {
-      // Before anything is published.
+      // Store before anything is published.
       const { cluster, keys } = this.#runs;
       await keys.keepFirst(key.owner, fresh, run.deadline, cluster?.take(id, key));
     }
@@ -238,8 +239,8 @@ export class PlanRunner {
   }
 
   /**
-   * Asks the rules for each step, and for what takes it back, as the command that it is. A step that
-   * depends on a result is decided when that is there.
+   * Checks the rules for the commands of all steps, and for those that undo them. Commands that
+   * depend on results are checked when the results are available.
    * @throws BridgeError ERR_COMMAND_DENIED, ERR_COMMAND_PARAMETERS
    */
   #permit({ plan, parameters, caller }: PlanCall, groups: Groups): void {
@@ -260,7 +261,10 @@ export class PlanRunner {
     return deadline === undefined ? own : Math.min(own, Number(deadline));
   }
 
-  /** Follow: the steps, until the outcome is stored. @returns what reports the end */
+  /**
+   * Follows the steps until the outcome is stored.
+   * @returns a function that reports the end
+   */
   async #follow(run: Run, live: PlanRun, stored: StoredPlan): Promise<() => void> {
     const { host } = this.#options;
     const { call, deadline, releases } = run;
@@ -272,7 +276,7 @@ export class PlanRunner {
     releases.add(cancelled.unlink);
     const ended = linkSignals(time.signal, cancelled.signal);
     releases.add(ended.unlink);
-    // Every step listens to it.
+    // Every step listens to this signal.
     setMaxListeners(0, ended.signal);
     const hold = cluster?.rows.hold(live.id);
     releases.add(() => hold?.release());
@@ -319,7 +323,7 @@ export class PlanRunner {
     const { digest } = stored;
     return new StepRunner({
       commands,
-      // Without `ended`: the plan ends its steps.
+      // `ended` is omitted, because the plan ends its steps.
       caller: { name, subject, ...(policy === undefined ? {} : { policy }) },
       parameters,
       live,
@@ -328,7 +332,7 @@ export class PlanRunner {
     });
   }
 
-  /** Stores all that is known of a run, one write after the other. */
+  /** Returns a function that stores the progress of a run. Writes are sequential. */
   #keeper(
     { call: { key }, deadline }: Run,
     from: StoredPlan,
@@ -343,7 +347,7 @@ export class PlanRunner {
       before = before.then(() => {
         if (cluster === undefined) return keys.keep(key.owner, now, deadline);
         const { id, outcome } = now;
-        // Another member of the cluster may run it by now.
+        // Another member of the cluster may run it now.
         return cluster.rows.whileOwn(id, () => {
           const steps = outcome === undefined ? cluster.rows.condition(id) : cluster.rows.end(id);
           return keys.keep(key.owner, now, deadline, steps);
@@ -365,7 +369,7 @@ export class PlanRunner {
   }
 }
 
-/** A run that is known here, and how it is stored. */
+/** Active run, and its stored form. */
 interface AdmittedPlan {
   readonly live: PlanRun;
   readonly stored: StoredPlan;
@@ -380,7 +384,7 @@ function found(run: Run, live: PlanRun, stored: StoredPlan): AdmittedPlan {
   return { live, stored };
 }
 
-/** Outcome of a run whose member left none. */
+/** Returns the outcome of a run whose member stored none. */
 function lostPlanOutcome({ id, plan }: PlanRun): PlanOutcome {
   return { id, plan, status: 'interrupted', steps: [], undone: [] };
 }

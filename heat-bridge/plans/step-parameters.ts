@@ -1,4 +1,4 @@
-/** Mapping of parameters and earlier results to the parameters of a command. */
+/** Maps parameters and results of earlier steps to the parameters of a command. */
 
 import type { JsonValue } from '#runtime';
 import { givenParameter } from '../commands/argument-mapping.ts';
@@ -6,19 +6,19 @@ import type { Parameters } from '../commands/parameters.ts';
 import { parseJsonPointer, valueAtPointer } from './json-pointer.ts';
 import type { StepSource, StepSources } from './plan-definition.ts';
 
-/** What the only minion of a step returned, by step. */
+/** Returns of steps with one minion, by step. */
 export type StepReturns = ReadonlyMap<string, JsonValue>;
 
-/** A place in what a step returned. */
+/** Reference to a value in a step's return. */
 export type StepReference = Extract<StepSource, { readonly step: string }>;
 
-/** The plan's parameters that a source looks at. */
+/** Returns the names of the plan's parameters that a source uses. */
 export function parametersOfStepSource(source: StepSource): string[] {
   if ('parameter' in source) return [source.parameter];
   return 'map' in source ? Object.values(source.map).flatMap(parametersOfStepSource) : [];
 }
 
-/** The results that sources look at. */
+/** Returns the results that sources use. */
 export function stepReferences(sources: StepSources): StepReference[] {
   return Object.values(sources).flatMap((source) => {
     if ('step' in source) return [source];
@@ -26,7 +26,7 @@ export function stepReferences(sources: StepSources): StepReference[] {
   });
 }
 
-/** What is not given, or was not returned, is not passed on. */
+/** Returns the parameters of a command. Missing parameters and results are omitted. */
 export function stepParameters(
   sources: StepSources,
   parameters: Parameters,

@@ -1,28 +1,34 @@
-/** Updates about the steps of a run. */
+/** Emits updates about the steps of a run. */
 
 import type { CommandResult } from '../commands/command-request.ts';
 import type { StepKind, StepOutcome, StepProgress } from './plan-request.ts';
 import type { PlanRun } from './plan-run.ts';
 
-/** What is told of one step. */
+/** Receiver of the progress of one step. */
 export interface StepReporter {
   note(result: CommandResult): void;
   end(outcome: StepOutcome): void;
 }
 
-/** Tells all steps of one run. */
+/** Emits the updates of all steps of one run. */
 export class StepProgressEmitter {
   readonly #live: Pick<PlanRun, 'tell'>;
   readonly #all: number;
   #ended = 0;
 
-  /** @param all - how many steps there are */
+  /**
+   * Creates the emitter.
+   * @param all - number of steps
+   */
   constructor(live: Pick<PlanRun, 'tell'>, all: number) {
     this.#live = live;
     this.#all = all;
   }
 
-  /** @param all - how many minions it is for */
+  /**
+   * Reports the start of a step.
+   * @param all - number of its minions
+   */
   begin(about: { readonly step: string; readonly kind: StepKind }, all: number): StepReporter {
     const states = new Map<string, CommandResult['state']>();
     const tell = (state: StepProgress['state'], reason?: string): void => {

@@ -1,4 +1,4 @@
-/** Runs one step of a plan, or its rollback, as named commands. */
+/** Runs a step of a plan, or the command that undoes it. */
 
 import type { ExtensionHost } from '#master';
 import type { ResolvedCaller } from '../commands/callers.ts';
@@ -11,45 +11,48 @@ import type { StepKind, StepOutcome } from './plan-request.ts';
 import type { PlanRun } from './plan-run.ts';
 import { type StepReturns, stepParameters } from './step-parameters.ts';
 
-/** What all steps of a run have in common. */
+/** Options that all steps of a run share. */
 export interface StepRunnerOptions {
   readonly commands: Pick<CommandRunner, 'start'>;
-  /** Steps are ended by the plan, which also leaves the caller when it is over. */
+  /** Caller. Its token is not followed here, because the plan ends its steps. */
   readonly caller: Pick<ResolvedCaller, 'name' | 'subject' | 'policy'>;
   readonly parameters: Parameters;
   readonly live: Pick<PlanRun, 'id' | 'plan'>;
-  /** Of what the keys of steps are made. Absent: the plan has no key, and nothing is kept. */
+  /**
+   * Data from which the keys of steps are derived. Absent if the plan has no key and is not
+   * stored.
+   */
   readonly key?: { readonly project: string; readonly digest: string };
   readonly logger: Pick<ExtensionHost['logger'], 'error'>;
 }
 
-/** One step that is to be run. */
+/** Step to run. */
 export interface StepCall {
   readonly step: CompiledStep;
   readonly kind: StepKind;
-  /** What of the step is run: itself, or what takes it back. */
+  /** Command to run: that of the step, or the one that undoes it. */
   readonly mapped: MappedCommand;
-  /** In the order in which it goes to them. */
+  /** Minions, in the order in which they are addressed. */
   readonly minions: readonly string[];
   readonly batchSize: number;
-  /** How many minions may fail. */
+  /** Maximum number of minions that may fail. */
   readonly maxFailures: number;
   readonly returned: StepReturns;
-  /** Milliseconds since 1970. Default: the command's timeout from now on. */
+  /** Deadline, in milliseconds since 1970. Default: the command's timeout from now. */
   readonly deadline?: number;
   readonly signal?: AbortSignal;
-  /** Told of each result as it comes. */
+  /** Called for each result when it arrives. */
   readonly onResult: (result: CommandResult) => void;
 }
 
 interface StepBatch {
-  /** As the command has checked them. */
+  /** Validated parameters. */
   readonly parameters: Parameters;
   readonly minions: readonly string[];
   readonly first: number;
 }
 
-/** Runs steps of one run of a plan. */
+/** Runs the steps of one run of a plan. */
 export class StepRunner {
   readonly #options: StepRunnerOptions;
 
@@ -57,7 +60,7 @@ export class StepRunner {
     this.#options = options;
   }
 
-  /** Whatever goes wrong is its outcome. */
+  /** Runs a step. Errors are part of the outcome. */
   async run(call: StepCall): Promise<StepOutcome> {
     const results = new Map<string, CommandResult>();
     const runs: string[] = [];
@@ -74,7 +77,10 @@ export class StepRunner {
     };
   }
 
-  /** So many minions at a time, until too many have failed. @returns why it failed */
+  /**
+   * Runs a command in batches, until too many minions have failed.
+   * @returns the reason of a failure
+   */
   async #runAll(
     call: StepCall,
     results: Map<string, CommandResult>,
@@ -85,7 +91,7 @@ export class StepRunner {
     const given = stepParameters(mapped.sources, this.#options.parameters, returned);
     const parameters = mapped.command.check(given);
     for (let first = 0; first < minions.length; first += batchSize) {
-      if (signal?.aborted === true) return 'it was ended before it began';
+      if (signal?.aborted === true) return 'the plan ended before the step started';
       const batch = { parameters, minions: minions.slice(first, first + batchSize), first };
       const handle = await this.#start(call, batch);
       runs.push(handle.id);
@@ -99,7 +105,10 @@ export class StepRunner {
     return undefined;
   }
 
-  /** @param batch - its minions, and the place of the first among all */
+  /**
+   * Starts the command for a batch.
+   * @param batch - minions, and the position of the first one
+   */
   async #start(
     { step, kind, mapped, deadline, signal }: StepCall,
     { parameters, minions, first }: StepBatch,
@@ -118,23 +127,28 @@ export class StepRunner {
     const owner = {
       caller: caller.name,
       project,
-      // No command is called so: nobody's own key is this one.
+      // No command has this name, so the key cannot collide with a caller's.
       command: `plan:${live.plan}/${step.name}/${kind}`,
       key: `${live.id}/${first}`,
     };
     return commands.start({ ...own, key: { owner, digest } });
   }
 
-  /** Of refusals what they say; of anything else that it failed, and no more. */
+  /**
+   * Returns the message of a `BridgeError`. Other errors are logged and reported without details.
+   */
   #reasonOf(error: unknown): string {
     if (error instanceof BridgeError) return `${error.code}: ${error.message}`;
     const { live, logger } = this.#options;
     logger.error({ plan: live.plan, jid: live.id, err: error }, 'step of a plan failed');
-    return 'the bridge failed; see its log';
+    return 'internal error of the bridge; see its log';
   }
 }
 
-/** Results as they come; of a run that was over before, those of its outcome. */
+/**
+ * Yields results as they arrive. For a run that has already ended, yields the results of its
+ * outcome.
+ */
 async function* resultsOf(handle: CommandHandle): AsyncGenerator<CommandResult, void, void> {
   const told = new Set<CommandResult>();
   for await (const update of handle.updates()) {

@@ -1,9 +1,15 @@
-/** The schedule of a plan: which steps may start, and what follows from their ends. It has no side effects. */
+/**
+ * Schedule of a plan: determines the steps that may start, and the effects of their ends. It has
+ * no side effects.
+ */
 
-/** A step, by what it needs. */
+/** Dependencies of each step. */
 export type StepDependencies = ReadonlyMap<string, readonly string[]>;
 
-/** The steps in an order in which each comes after what it needs; `undefined`: there is none. */
+/**
+ * Returns the steps in an order in which each comes after its dependencies, or `undefined` if
+ * there is a cycle.
+ */
 export function topologicalOrder(needs: StepDependencies): readonly string[] | undefined {
   const order = new Set<string>();
   for (;;) {
@@ -16,7 +22,7 @@ export function topologicalOrder(needs: StepDependencies): readonly string[] | u
   return order.size === needs.size ? [...order] : undefined;
 }
 
-/** All that a step needs, and what that needs. */
+/** Returns all direct and indirect dependencies of a step. */
 export function ancestorsOf(step: string, needs: StepDependencies): ReadonlySet<string> {
   const found = new Set<string>();
   const open = [...(needs.get(step) ?? [])];
@@ -28,19 +34,19 @@ export function ancestorsOf(step: string, needs: StepDependencies): ReadonlySet<
   return found;
 }
 
-/** A step to be scheduled. */
+/** Step to schedule. */
 export interface ScheduledStep {
   readonly name: string;
-  /** Whether its failure ends the plan. */
+  /** Whether its failure stops the plan. */
   readonly stops: boolean;
 }
 
-/** How a step ended. */
+/** Result of a step. */
 export type StepEnd = 'succeeded' | 'failed';
 
 /**
- * A step begins when all that it needs has succeeded. Once one that stops has failed, or somebody
- * stops it, none begins any more; those that are under way end by themselves.
+ * Schedules steps. A step can start when all its dependencies have succeeded. After a stopping
+ * step has failed, or after `stop`, no further steps start, and active ones continue to their end.
  */
 export class StepSchedule {
   readonly #steps: readonly ScheduledStep[];
@@ -50,24 +56,27 @@ export class StepSchedule {
   readonly #ended = new Map<string, StepEnd>();
   #isStopped = false;
 
-  /** @param steps - in the order in which they begin where several may */
+  /**
+   * Creates the schedule.
+   * @param steps - steps, in the order in which they start if several are ready
+   */
   constructor(steps: readonly ScheduledStep[], needs: StepDependencies, parallel: number) {
     this.#steps = steps;
     this.#needs = needs;
     this.#parallel = parallel;
   }
 
-  /** Steps that ended, in the order in which they did. */
+  /** Ended steps, in the order of their end. */
   get ended(): ReadonlyMap<string, StepEnd> {
     return this.#ended;
   }
 
-  /** Whether a step that stops the plan failed, or somebody stopped it. */
+  /** Whether a stopping step has failed or `stop` was called. */
   get isStopped(): boolean {
     return this.#isStopped;
   }
 
-  /** Takes the steps that may begin now. */
+  /** Marks the steps that can start now as running, and returns them. */
   begin(): readonly string[] {
     if (this.#isStopped) return [];
     const ready = this.#steps.map(({ name }) => name).filter((name) => this.#isReady(name));
@@ -76,7 +85,7 @@ export class StepSchedule {
     return taken;
   }
 
-  /** A step has ended; also one that ended before, in another process. */
+  /** Records the end of a step, also of one that ended in an earlier process. */
   end(name: string, end: StepEnd): void {
     this.#running.delete(name);
     this.#ended.set(name, end);

@@ -1,4 +1,4 @@
-/** A run of a plan as it is stored. Its steps are stored as runs of commands. */
+/** Stored form of a run of a plan. Its steps are stored as runs of commands. */
 
 import Type from 'typebox';
 import { defineRow, type RowCodec, type RowOf, Texts } from '#store';
@@ -11,32 +11,32 @@ const row = defineRow({
   name: 'run of a plan',
   schema: Type.Object({
     id: Type.String(),
-    /** Of the parameters and the groups. */
+    /** Digest of the parameters and the groups. */
     digest: Type.String(),
     groups: Type.Unsafe<Groups>(Type.Object({})),
-    /** Groups that the rights of the caller limited. Absent: none. */
+    /** Groups that the caller's rights limited. Absent if there are none. */
     narrowed: Type.Optional(Texts),
-    /** Milliseconds since 1970. */
+    /** Start, in milliseconds since 1970. */
     begunAt: Type.Number(),
-    /** Steps that were begun, those that ended among them. */
+    /** Steps that were started, including ended ones. */
     begun: Texts,
-    /** Steps that ended, in the order in which they did. */
+    /** Ended steps, in the order of their end. */
     ended: Texts,
-    /** Why it takes back what is done. Absent: it does not, yet. */
+    /** Status because of which completed steps are being undone. Absent while nothing is undone. */
     undoing: Type.Optional(Type.Unsafe<PlanOutcome['status']>(Type.String())),
-    /** Absent: it is not over. */
+    /** Outcome. Absent while the run is active. */
     outcome: Type.Optional(Type.Unsafe<PlanOutcome>(Type.Object({}))),
   }),
   packed: { groups: markedJsonField, outcome: markedJsonField },
   unversioned: fromMarkedJson,
 });
 
-/** A run of a plan as it is stored under its idempotency key. */
+/** Run of a plan, as it is stored under its idempotency key. */
 export type StoredPlan = RowOf<typeof row>;
 
 export const storedPlanRow: RowCodec<StoredPlan> = row;
 
-/** Without what was returned, where that is too much. */
+/** Removes the returns, to reduce the size of a row. */
 export function withoutPlanReturns({ outcome, ...plan }: StoredPlan): StoredPlan {
   if (outcome === undefined) return plan;
   const short = ({ results, ...step }: PlanOutcome['steps'][number]) => ({

@@ -1,11 +1,11 @@
-/** Ids by the time at which they end. */
+/** Signal ids, ordered by expiry time. */
 
 import type { SharedArea, StateChange, StateOperation } from '#master';
 
-/** More than an operator reads; the oldest go. */
+/** Maximum number of ids. When it is exceeded, the oldest id is removed. */
 const maxIds = 10_000;
 
-/** Ids of what is over, by age, with the time at which each is forgotten. */
+/** Ids of dead or delivered signals, oldest first, with the time at which each expires. */
 export class AgedIds {
   readonly #part: 'dead' | 'delivered';
   readonly #expiry = new Map<string, number>();
@@ -14,7 +14,7 @@ export class AgedIds {
     this.#part = part;
   }
 
-  /** With those that there are; in a cluster also with those of other members from then on. */
+  /** Loads the stored ids. In a cluster, also follows the ids that other members store. */
   async follow(state: SharedArea): Promise<void> {
     await state.follow(['signals', this.#part], (change) => this.#note(change));
     const found = [...this.#expiry].sort(([, a], [, b]) => a - b);
@@ -26,7 +26,10 @@ export class AgedIds {
     return this.#expiry.size;
   }
 
-  /** Adds an id. @returns what stores its row, and deletes the oldest row of too many */
+  /**
+   * Adds an id.
+   * @returns the operations that store its row and, above the limit, delete the oldest row
+   */
   put(id: string, value: Uint8Array, expiresAt: number): readonly StateOperation[] {
     this.#expiry.set(id, expiresAt);
     const put = { op: 'put', key: ['signals', this.#part, id], value, expiresAt } as const;
@@ -40,7 +43,7 @@ export class AgedIds {
     this.#expiry.delete(id);
   }
 
-  /** Forgets those whose time is over. */
+  /** Removes the expired ids. */
   expire(now: number): void {
     for (const [id, expiresAt] of this.#expiry) {
       if (expiresAt > now) return;
@@ -48,7 +51,10 @@ export class AgedIds {
     }
   }
 
-  /** The rows are not read: a thousand of them are as large as the outbox. */
+  /**
+   * Tracks the id only. The row is not decoded, because dead letters can be as large as the
+   * outbox.
+   */
   #note(change: StateChange): void {
     if (change.type === 'delete') this.#expiry.delete(change.key.at(-1) ?? '');
     else this.#expiry.set(change.entry.key.at(-1) ?? '', change.entry.expiresAt ?? 0);

@@ -1,4 +1,4 @@
-/** Signals that could not be delivered. */
+/** Dead-letter list: signals that could not be delivered. */
 
 import type { SharedArea, StateOperation } from '#master';
 import { StoreError } from '#store';
@@ -12,19 +12,19 @@ import {
   unpackSignal,
 } from './outbox-records.ts';
 
-/** A row was changed since it was looked at. */
+/** Whether a write failed because the row was changed after it was read. */
 export function isConflict(error: unknown): boolean {
   return error instanceof StoreError && error.code === 'ERR_REVISION';
 }
 
 export interface DeadLetterListOptions {
   readonly state: SharedArea;
-  /** How long they are kept, milliseconds. */
+  /** Time for which a dead letter is stored, in milliseconds. */
   readonly keepMs: number;
   readonly now: () => number;
 }
 
-/** The signals that will not be delivered, with the reason, for an operator to look at. */
+/** Signals that will not be delivered, with the reason, for an operator to inspect. */
 export class DeadLetterList {
   readonly #options: DeadLetterListOptions;
   readonly #ids = new AgedIds('dead');
@@ -39,13 +39,13 @@ export class DeadLetterList {
     return letters;
   }
 
-  /** How many there are. */
+  /** Number of dead letters that have not expired. */
   get size(): number {
     this.#ids.expire(this.#options.now());
     return this.#ids.size;
   }
 
-  /** Those that ended first come first. */
+  /** Returns the dead letters in the order in which they ended. */
   async list(): Promise<readonly DeadLetter[]> {
     const records: DeadLetter[] = [];
     for await (const entry of this.#options.state.list(['signals', 'dead'])) {
@@ -54,14 +54,17 @@ export class DeadLetterList {
     return records.sort((a, b) => a.endedAt - b.endedAt);
   }
 
-  /** With the revision of its row. @throws BridgeError ERR_SIGNAL_UNKNOWN */
+  /**
+   * Returns a dead letter and the revision of its row.
+   * @throws BridgeError ERR_SIGNAL_UNKNOWN
+   */
   async get(id: string): Promise<{ readonly dead: DeadLetter; readonly revision: number }> {
     const entry = await this.#options.state.get(['signals', 'dead', id]);
     if (entry === undefined) throw unknownDeadLetterError();
     return { dead: unpackSignal(deadRow.decode(entry)), revision: entry.revision };
   }
 
-  /** A record as it is listed, and what lists it. */
+  /** Returns the dead letter for a record, and the operations that store it. */
   operations(record: OutboxRecord & Pick<DeadLetter, 'httpStatus' | 'reason'>): {
     readonly dead: DeadLetter;
     readonly operations: readonly StateOperation[];
@@ -78,8 +81,8 @@ export class DeadLetterList {
   }
 
   /**
-   * Takes one out, unless somebody else has meanwhile.
-   * @param besides - done in the same transaction
+   * Removes a dead letter, unless another caller has removed it meanwhile.
+   * @param besides - operations of the same transaction
    * @throws BridgeError ERR_SIGNAL_UNKNOWN
    */
   async take(id: string, revision: number, besides: readonly StateOperation[]): Promise<void> {
@@ -96,6 +99,6 @@ export class DeadLetterList {
 function unknownDeadLetterError(): BridgeError {
   return new BridgeError(
     'ERR_SIGNAL_UNKNOWN',
-    'the dead-letter list has no signal of this id; those that wait are tried again anyway',
+    'no dead letter has this id; pending signals are retried automatically',
   );
 }

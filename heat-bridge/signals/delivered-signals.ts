@@ -1,4 +1,4 @@
-/** Signals that were delivered lately. */
+/** Signals that were delivered recently. */
 
 import type { SharedArea, StateOperation } from '#master';
 import { defineRow, fromJson } from '#store';
@@ -6,10 +6,10 @@ import { AgedIds } from './aged-ids.ts';
 import { type OutboxEntry, OutboxEntrySchema, outboxEntryOf } from './outbox-entry.ts';
 import type { OutboxRecord } from './outbox-records.ts';
 
-/** How long a delivered signal is listed, milliseconds. */
+/** Time for which a delivered signal is listed, in milliseconds. */
 const deliveredTtlMs = 86_400_000;
 
-/** The signals that were delivered, for a day, without what the guest said. */
+/** Signals that were delivered during the last 24 hours, without the guest's data. */
 export class DeliveredList {
   readonly #state: SharedArea;
   readonly #now: () => number;
@@ -26,7 +26,10 @@ export class DeliveredList {
     return delivered;
   }
 
-  /** Those that were delivered last come first. @throws StoreError ERR_STORE_CORRUPT */
+  /**
+   * Returns the delivered signals, the latest first.
+   * @throws StoreError ERR_STORE_CORRUPT
+   */
   async list(): Promise<readonly OutboxEntry[]> {
     const entries: OutboxEntry[] = [];
     for await (const entry of this.#state.list(['signals', 'delivered'])) {
@@ -35,7 +38,10 @@ export class DeliveredList {
     return entries.sort((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0));
   }
 
-  /** What keeps it, for the transaction that takes it out of the outbox. */
+  /**
+   * Returns the operations that store a delivered signal, for the transaction that removes it from
+   * the outbox.
+   */
   operations(record: OutboxRecord, httpStatus: number | undefined): readonly StateOperation[] {
     const endedAt = this.#now();
     const entry = outboxEntryOf(record, 'delivered', { httpStatus, endedAt });

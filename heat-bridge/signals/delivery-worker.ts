@@ -21,19 +21,22 @@ import type { OutboxRecord } from './outbox-records.ts';
 import { signalId } from './signal.ts';
 import type { SignalReporter } from './signal-reporter.ts';
 
-/** How often and how fast signals are sent. */
+/** Retry delays and concurrency of the delivery. */
 interface DeliveryPace {
   readonly backOff: RetryDelays;
-  /** Milliseconds between two signals under one id where the service stores after it answers. */
+  /**
+   * Delay between two signals with the same id, in milliseconds, for services that store a signal
+   * after they reply.
+   */
   readonly sameIdMs: number;
-  /** Exchanges at a time with one service. */
+  /** Maximum number of concurrent requests to one service. */
   readonly perEndpoint: number;
 }
 
 export interface DeliveryWorkerOptions {
   readonly handles: Pick<HandleRegistry, 'destinationOf' | 'find'>;
   readonly outbox: Outbox;
-  /** Takes the signals without a handle. */
+  /** Holds the signals without a handle. */
   readonly held: Pick<HeldSignals, 'add' | 'forget'>;
   readonly ask: HttpClient;
   readonly pace: DeliveryPace;
@@ -42,41 +45,44 @@ export interface DeliveryWorkerOptions {
   readonly reports: Pick<SignalReporter, 'delivered' | 'givenUp'>;
 }
 
-/** Milliseconds before a service that works is asked again whether it has taken the signal before. */
+/**
+ * Delay before the next request to a working service that has not yet stored the previous signal,
+ * in milliseconds.
+ */
 const turnMs = 1_000;
 
-/** The signals of one handle. */
+/** Queue of the signals of one handle. */
 interface HandleQueue {
   readonly handle: string;
   readonly queue: PendingSignal[];
-  /** The one that is delivered now. */
+  /** Signal that is being delivered. */
   current: PendingSignal | undefined;
   failures: number;
   reason: string | undefined;
-  /** What the service answered to the last try. */
+  /** HTTP status of the last attempt. */
   httpStatus: number | undefined;
   isSending: boolean;
-  /** Ends a pause early. */
+  /** Aborted to end a pause early. */
   wake: AbortController;
-  /** Until when the next signal under an id waits; by the id under which Heat counts. */
+  /** Time until which the next signal with the same id waits, by Heat signal id. */
   readonly resting: Map<string, number>;
-  /** Set while all that is queued rests; ends the rest. */
+  /** Set while all queued signals rest; aborted to end the rest early. */
   restOver: AbortController | undefined;
 }
 
 /**
- * Delivers the signals of the outbox while this master is to: one member of a cluster at a time is.
- * Signals of a handle are delivered one after the other, and those without a handle are held.
+ * Delivers the signals of the outbox while this master is active. In a cluster, one member at a
+ * time is active. Delivers the signals of one handle in order, and holds signals without a handle.
  */
 export class DeliveryWorker implements PendingSignals {
   readonly #options: DeliveryWorkerOptions;
-  /** By the id of the handle. */
+  /** Queues by handle id. */
   readonly #lanes = new Map<string, HandleQueue>();
   readonly #endpoints: KeyedSemaphore;
   readonly #work = new Set<Promise<void>>();
   /** Keystone tokens of handles. */
   readonly #tokens = new Map<string, string>();
-  /** Ends the delivery at this master. Aborted: it does not deliver now. */
+  /** Aborted while this master does not deliver. */
   #closing = AbortSignal.abort();
 
   constructor(options: DeliveryWorkerOptions) {
@@ -84,7 +90,7 @@ export class DeliveryWorker implements PendingSignals {
     this.#endpoints = new KeyedSemaphore(options.pace.perEndpoint);
   }
 
-  /** Begins with what waits. Once the signal has fired, nothing is sent any more. */
+  /** Starts with the pending signals of the outbox. Sends nothing after `ended` fires. */
   async begin(ended: AbortSignal): Promise<void> {
     await this.close();
     if (ended.aborted) return;
@@ -95,7 +101,7 @@ export class DeliveryWorker implements PendingSignals {
     }
   }
 
-  /** Returns the state of a signal that is not over, as far as this master knows it. */
+  /** Returns the state of a pending signal, as far as this member can see it. */
   stateOf({ id, handle }: PendingSignal): {
     readonly state: 'held' | 'sending' | 'waiting';
     readonly failures: number;
@@ -112,8 +118,8 @@ export class DeliveryWorker implements PendingSignals {
   }
 
   /**
-   * Tries the next signal of a handle now: it was changed or removed.
-   * @param handle - its id
+   * Retries the next signal of a handle immediately, because the handle was changed or removed.
+   * @param handle - id of the handle
    */
   wake(handle: string): void {
     if (this.#closing.aborted) return;
@@ -126,12 +132,12 @@ export class DeliveryWorker implements PendingSignals {
     this.#options.held.forget(pending);
   }
 
-  /** Waits for what is under way, which the signal of {@link begin} ends. */
+  /** Waits for the work in progress, which the signal of {@link begin} ends. */
   async close(): Promise<void> {
     await Promise.all(this.#work);
   }
 
-  /** Delivers a signal behind the others of its handle, if it is delivered here. */
+  /** Queues a signal behind the others of its handle, if this master delivers. */
   add(pending: PendingSignal): void {
     const { handle } = pending;
     if (handle === undefined) this.#options.held.add(pending);
@@ -157,13 +163,16 @@ export class DeliveryWorker implements PendingSignals {
     this.#lanes.set(handle, lane);
     const done = this.#run(pending.alias, lane)
       .catch((error: unknown) => {
-        this.#options.log.error({ err: error }, 'signals were not delivered');
+        this.#options.log.error({ err: error }, 'delivery of signals failed');
       })
       .finally(() => this.#work.delete(done));
     this.#work.add(done);
   }
 
-  /** One at a time: two under the same id would be stored in either order. */
+  /**
+   * Delivers one signal at a time, because the service could store two signals with the same id in
+   * either order.
+   */
   async #run(alias: string, lane: HandleQueue): Promise<void> {
     const { log } = this.#options;
     const closing = this.#closing;
@@ -184,8 +193,8 @@ export class DeliveryWorker implements PendingSignals {
           lane.httpStatus = undefined;
         }
       } catch (error) {
-        // The store, or a sealed row: what is in the outbox stays there.
-        log.error({ alias, err: error }, 'signal was not tried');
+        // The store failed, or a sealed row could not be opened: the signal stays in the outbox.
+        log.error({ alias, err: error }, 'delivery attempt failed before the signal was sent');
         lane.failures += 1;
         await this.#pause(lane, this.#backOff(lane));
       }
@@ -193,7 +202,7 @@ export class DeliveryWorker implements PendingSignals {
     if (!closing.aborted) this.#lanes.delete(lane.handle);
   }
 
-  /** What is being delivered, or else the oldest signal whose id does not rest. */
+  /** Returns the signal that is being delivered, or the oldest signal whose id does not rest. */
   #nextOf({ current, queue, resting }: HandleQueue): PendingSignal | undefined {
     if (current !== undefined) return current;
     const now = this.#options.now();
@@ -202,7 +211,7 @@ export class DeliveryWorker implements PendingSignals {
     return queue.find(({ minion, member }) => !resting.has(signalId(minion, member)));
   }
 
-  /** Until the first id may be used again, or another signal comes. */
+  /** Waits until the first resting id may be used again or another signal arrives. */
   async #rest(lane: HandleQueue): Promise<void> {
     const { now } = this.#options;
     const closing = this.#closing;
@@ -215,7 +224,10 @@ export class DeliveryWorker implements PendingSignals {
     lane.restOver = undefined;
   }
 
-  /** @returns whether the signal is over; if not, as much time has passed as there must */
+  /**
+   * Tries to deliver a signal, and waits before the next try if it failed.
+   * @returns whether the signal has reached a final state
+   */
   async #isOver(pending: PendingSignal, lane: HandleQueue): Promise<boolean> {
     const { handles, outbox, now } = this.#options;
     const closing = this.#closing;
@@ -300,7 +312,7 @@ export class DeliveryWorker implements PendingSignals {
   }
 }
 
-/** A service may repeat what it was asked with. */
+/** Replaces secrets in the reason of a failure, because a service may echo the request. */
 function redactSecrets(outcome: DeliveryOutcome, destination: Destination): DeliveryOutcome {
   if (outcome.kind === 'delivered') return outcome;
   let { reason } = outcome;

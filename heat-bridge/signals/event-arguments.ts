@@ -1,6 +1,6 @@
 /**
- * Arguments of Salt's `event.send` behind an event without data. `event.send` drops data that the
- * minion could not read as YAML, but the job and the return of `salt-call` have its text.
+ * Arguments of Salt's `event.send`, for events without data. `event.send` drops data that the
+ * minion cannot parse as YAML, but the job and the return of `salt-call` contain its text.
  */
 
 import type { Events } from '#master';
@@ -10,16 +10,16 @@ import { type ParsedSignal, parseSignal } from './signal.ts';
 
 const fun = 'event.send';
 
-/** Delay after which the return of `salt-call` is no longer waited for, in milliseconds. */
+/** Maximum wait for the return of `salt-call`, in milliseconds. */
 const maxWaitMs = 5_000;
 
-/** Where the arguments of the call that fired an event are found. */
+/** Source of the arguments of the call that fired an event. */
 export type ArgumentsSource =
   | { readonly kind: 'job'; readonly args: readonly WireValue[] }
   | { readonly kind: 'return' };
 
 /**
- * Returns the source of the arguments, or `undefined` if the event names none.
+ * Returns the source of the arguments, or `undefined` if the event has none.
  * @param body - the whole event
  */
 export function argumentsSourceOf(body: WireValue | undefined): ArgumentsSource | undefined {
@@ -29,7 +29,7 @@ export function argumentsSourceOf(body: WireValue | undefined): ArgumentsSource 
   return data.__pub_tgt === 'salt-call' ? { kind: 'return' } : undefined;
 }
 
-/** Reads the signal that the arguments of `event.send` meant. */
+/** Parses the signal from the arguments of `event.send`. */
 export function signalOfArguments(args: readonly WireValue[], maxBytes: number): ParsedSignal {
   const data = args
     .slice(1)
@@ -44,7 +44,7 @@ export function signalOfArguments(args: readonly WireValue[], maxBytes: number):
   }
 }
 
-/** The value for the parameter `data`, given by position or by name. */
+/** Returns the value of the parameter `data`, passed by position or by name. */
 function dataArgument(arg: WireValue): WireValue | undefined {
   if (isWireMap(arg)) return arg.__kwarg__ === true ? arg.data : arg;
   if (typeof arg !== 'string') return arg;
@@ -53,7 +53,10 @@ function dataArgument(arg: WireValue): WireValue | undefined {
   return name === 'data' ? value : undefined;
 }
 
-/** Waits for the arguments in the next return of `event.send` with this tag. */
+/**
+ * Waits for the next return of `event.send` with this tag, and returns its arguments. Returns
+ * `undefined` after a timeout.
+ */
 export async function awaitReturnedArguments(
   events: Pick<Events['bus'], 'subscribe'>,
   { minion, tag, closing }: { minion: string; tag: string; closing: AbortSignal },
@@ -70,7 +73,7 @@ export async function awaitReturnedArguments(
       if (called === fun && Array.isArray(args) && args[0] === tag) return args;
     }
   } catch {
-    // The minion returns more than is read: its event has no data then.
+    // The return exceeds the size limit: the event then has no data.
   }
   return undefined;
 }

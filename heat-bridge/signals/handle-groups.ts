@@ -1,15 +1,18 @@
-/** Groups of minions that a handle is registered for: globs, nodegroups, projects of enrolments. */
+/**
+ * Groups of minions for which a handle is registered: globs, nodegroups and projects of
+ * enrolments.
+ */
 
 import Type, { type Static, type TObject } from 'typebox';
 import { compileGlob } from '#template/python/fnmatch.ts';
 
-/** What is known of minions when they signal. */
+/** Lookups of a minion's groups when it signals. */
 export interface GroupMembership {
   /** Whether a nodegroup is defined. */
   readonly hasNodegroup: (nodegroup: string) => boolean;
-  /** Whether a nodegroup entitles a minion. One that is not defined entitles none. */
+  /** Whether a minion is in a nodegroup. Returns false for an undefined nodegroup. */
   readonly isInNodegroup: (minion: string, nodegroup: string) => boolean;
-  /** The project of its enrolment; `undefined`: the bridge did not enrol it, or does not any more. */
+  /** Returns the project of a minion's enrolment, or `undefined` if it has no current enrolment. */
   readonly projectOf: (minion: string) => string | undefined;
 }
 
@@ -26,21 +29,21 @@ const namesOf = (pattern: string, maxLength: number) =>
 
 /** Groups of minions; a minion in one of them may signal. */
 export const groupFields = {
-  /** Globs on ids. */
+  /** Globs on minion ids. */
   globs: namesOf('^\\S+$', 253),
   /**
-   * Names of `nodegroups`, each one word of a target. Conditions on grains in them take rights away
-   * and give none.
+   * Names of `nodegroups`, each one word of a target. Conditions on grains in them can only remove
+   * permissions, never grant them.
    */
   nodegroups: namesOf('^[^\\s()]+$', 256),
-  /** Projects that the bridge enrolled minions for. */
+  /** Projects for which the bridge enrolled minions. */
   projects: namesOf('^.+$', 255),
 };
 
 /** Groups of minions; {@link groupFields} documents them. */
 export type HandleGroups = Readonly<Static<TObject<typeof groupFields>>>;
 
-/** The groups alone, without those that are not there. */
+/** Returns only the group fields that are present. */
 export function groupsOf({ globs, nodegroups, projects }: HandleGroups): HandleGroups {
   return {
     ...(globs === undefined ? {} : { globs: [...globs] }),
@@ -49,7 +52,10 @@ export function groupsOf({ globs, nodegroups, projects }: HandleGroups): HandleG
   };
 }
 
-/** Whether minions are in any of the groups, each time as things are then. */
+/**
+ * Compiles a test whether a minion is in any of the groups. The test reads current memberships on
+ * each call.
+ */
 export function compileGroups(
   { globs = [], nodegroups = [], projects = [] }: HandleGroups,
   { isInNodegroup, projectOf }: Pick<GroupMembership, 'isInNodegroup' | 'projectOf'>,

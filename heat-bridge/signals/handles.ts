@@ -1,4 +1,4 @@
-/** The registered handles: in memory as anybody may see them, in the store with their secrets. */
+/** Registered handles: without secrets in memory, with sealed secrets in the store. */
 
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
@@ -33,11 +33,11 @@ const strict = { additionalProperties: false };
 export const RegistrationSchema = Type.Object(
   {
     /**
-     * Name by which guests signal it: letters, digits, `.`, `_` and `-`, at most 64. Unique for
-     * each of its minions, and for its owner and stack.
+     * Name by which guests signal the handle: letters, digits, `.`, `_` and `-`, at most 64.
+     * Unique for each of its minions, and for its owner and stack.
      */
     alias: Name,
-    /** Ids of minions that may signal it, exactly. */
+    /** Exact ids of the minions that may signal the handle. */
     minions: Type.Optional(
       Type.Unsafe<readonly string[]>(
         Type.Array(MinionId, { minItems: 1, maxItems: 10_000, uniqueItems: true }),
@@ -45,8 +45,8 @@ export const RegistrationSchema = Type.Object(
     ),
     ...groupFields,
     /**
-     * Names of the members for which one minion signals, in the form of aliases. Default: each minion
-     * counts once.
+     * Names of the members for which one minion signals, in the form of aliases. Default: none;
+     * each minion counts once.
      */
     members: Type.Optional(
       Type.Unsafe<readonly string[]>(Type.Array(Name, { maxItems: 1_000, uniqueItems: true })),
@@ -56,17 +56,23 @@ export const RegistrationSchema = Type.Object(
      * because Salt drops data that the minion cannot read.
      */
     emptyIsSuccess: Type.Optional(Type.Boolean()),
-    /** Whose quota its signals count against, for instance the stack's id. Default: the alias. */
+    /**
+     * Stack whose quota the handle's signals count against, for example its id. Default: the
+     * alias.
+     */
     stack: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
     /** Owner, for instance a project. Other owners cannot see it. */
     owner: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
-    /** Milliseconds since 1970. Default: 12 hours from now, the longest that a condition waits. */
+    /**
+     * Expiry time, in milliseconds since 1970. Default: 12 hours from now, the longest wait of a
+     * condition.
+     */
     expiresAt: Type.Optional(Type.Integer({ minimum: 0 })),
     /**
-     * As Heat gives it: the attribute `signal` of a handle (an object, or its text), an object of
-     * `endpoint` and `token`, the text of `curl_cli`, the address that is the reference of an AWS
-     * handle; or `{ url, key }` of a webhook. Sealed at once, and never shown. `parseDestination`
-     * reads it.
+     * Destination in Heat's form: the attribute `signal` of a handle (an object, or its text), an
+     * object with `endpoint` and `token`, the text of `curl_cli`, or the URL of an AWS handle; or
+     * `{ url, key }` of a webhook. Sealed immediately and never shown. Parsed by
+     * `parseDestination`.
      */
     signal: Type.Unknown(),
   },
@@ -81,7 +87,10 @@ const Text = Type.String();
 const Time = Type.Number();
 const storedFields = {
   alias: Text,
-  /** Id of this registration: another handle of the same alias inherits no signals. */
+  /**
+   * Id of this registration. A later handle with the same alias has another id and inherits no
+   * signals.
+   */
   id: Text,
   transport: Type.Unsafe<Transport>(Type.String({ description: handleForms })),
   /** Scheme, host and port of the service. */
@@ -103,7 +112,7 @@ export const HandleSchema = Type.Object({
   ...storedFields,
   /** Whether an event without data counts as SUCCESS. */
   emptyIsSuccess: Type.Boolean(),
-  /** Whether its service is an endpoint that signals may be sent to. */
+  /** Whether its service is a listed endpoint, to which signals may be sent. */
   isListed: Type.Boolean(),
 });
 
@@ -112,21 +121,24 @@ export type HandleInfo = Readonly<Static<typeof HandleSchema>>;
 
 const isRegistration = compileSchema(RegistrationSchema);
 
-/** @throws BridgeError ERR_HANDLE_FORM */
+/**
+ * Parses the registration of a handle.
+ * @throws BridgeError ERR_HANDLE_FORM
+ */
 export function parseHandleRegistration(given: unknown): HandleRegistration {
   const registration = parseForm(isRegistration, given, 'ERR_HANDLE_FORM', 'registration');
   if (registration.minions !== undefined || isForGroups(registration)) return registration;
-  const text = 'minions: expected ids of minions, or globs, nodegroups or projects';
+  const text = 'minions: missing; list ids of minions, or set globs, nodegroups or projects';
   throw new BridgeError('ERR_HANDLE_FORM', text);
 }
 
-/** Whether it is for groups of minions, whoever is in them. */
+/** Whether the handle is for groups of minions, whose members may change. */
 export function isForGroups(handle: HandleGroups): boolean {
   return Object.keys(groupsOf(handle)).length > 0;
 }
 
 /**
- * Why a handle takes no signal of one of its minions now; `undefined`: it does.
+ * Returns the reason to reject a signal for this handle, or `undefined` to accept it.
  * @param now - milliseconds since 1970
  */
 export function signalRefusalOf(
@@ -141,7 +153,9 @@ export function signalRefusalOf(
 
 const signalTagForm = /^heat\/([A-Za-z0-9][\w.-]{0,63})(?:\/([A-Za-z0-9][\w.-]{0,63}))?$/;
 
-/** What a tag names: `heat/<alias>`, or `heat/<alias>/<member>`; `undefined`: no handle's. */
+/**
+ * Parses the tag `heat/<alias>` or `heat/<alias>/<member>`. Returns `undefined` for any other tag.
+ */
 export function parseSignalTag(
   tag: string,
 ): { readonly alias: string; readonly member: string | undefined } | undefined {
@@ -151,17 +165,17 @@ export function parseSignalTag(
 
 export interface HandleRegistryOptions {
   readonly state: SharedArea;
-  /** Services that signals may be sent to, by origin. */
+  /** Listed services, by origin. Signals are sent to no others. */
   readonly endpoints: Pick<ReadonlyMap<string, unknown>, 'has'>;
   readonly membership: GroupMembership;
-  /** How long a handle lives that does not say so, milliseconds. */
+  /** Life of a handle without `expiresAt`, in milliseconds. */
   readonly handleTtlMs: number;
-  /** Bytes of all handles, and of those of one owner, as they are stored. */
+  /** Limits on the stored bytes of all handles and of one owner's handles. */
   readonly bytes: BudgetLimits;
   readonly now: () => number;
 }
 
-/** How long one that has ended is still shown. */
+/** Time for which an expired handle is still shown, in milliseconds. */
 const endedHandleRetentionMs = 86_400_000;
 
 type HandleFields = Omit<HandleInfo, 'emptyIsSuccess' | 'isListed'> &
@@ -173,17 +187,17 @@ const handleRow = defineRow({
   schema: Type.Object({
     plain: Type.Object(storedFields),
     /**
-     * Since when it is for these groups, milliseconds since 1970: of two handles for a minion, the
-     * earlier one has it. Absent: it is for none.
+     * Time since which the handle is for these groups, in milliseconds since 1970. If two handles
+     * match a minion, the earlier one gets its signals. Absent if the handle has no groups.
      */
     claimedAt: Type.Optional(Time),
-    /** Base64 of the sealed destination, as it is held in memory. */
+    /** Sealed destination in base64. */
     sealed: Type.String(),
   }),
   unversioned: fromJson,
 });
 
-/** The destination of a handle, before it is sealed. */
+/** Destination of a handle, before it is sealed. */
 const destinationRow = defineRow({
   name: 'destination',
   schema: Type.Unsafe<Destination>(Type.Object({ transport: Type.String() })),
@@ -195,46 +209,46 @@ type StoredHandle = RowOf<typeof handleRow>;
 interface HandleRow extends StoredHandle {
   readonly key: readonly string[];
   readonly bytes: number;
-  /** Whether a minion is in its groups now. */
+  /** Whether a minion is currently in the handle's groups. */
   readonly isInGroups: (minion: string) => boolean;
 }
 
-/** The handle that the metadata of a stack's server names. */
+/** Handle that the metadata of a stack's server names. */
 export interface HandleClaim
   extends Required<Pick<HandleRegistration, 'alias' | 'emptyIsSuccess' | 'signal' | 'stack'>>,
     Pick<HandleRegistration, 'owner'> {
   readonly minion: string;
-  /** Whether the claim takes the minion from this handle of the same alias. */
+  /** Whether the claim takes the minion from this other handle of the same alias. */
   readonly takesFrom: (handle: HandleInfo) => boolean;
 }
 
 interface NewHandle {
   readonly destination: Destination;
-  /** The handle in whose place it is. */
+  /** Handle that the new one replaces. */
   readonly before: HandleRow | undefined;
-  /** What is written with it. */
+  /** Operations of the same write. */
   readonly steps: readonly StateOperation[];
 }
 
 /**
- * The registered handles. An alias is unique for a minion, and for an owner and a stack: owners, and
- * stacks of one owner, may use the same alias for different minions, so that what a minion signals is
- * for one handle at most. That is the one that lists the minion; else, of those for a group that it is
- * in, the one that was for its groups first.
+ * The registered handles. An alias is unique for a minion, and for an owner and a stack. Owners,
+ * and stacks of one owner, may use the same alias for different minions, so a minion's signal
+ * belongs to at most one handle. A handle that lists the minion comes first. Otherwise the signal
+ * belongs to the handle that has been for one of the minion's groups the longest.
  *
- * Members of a cluster have the same handles: what one writes, the others follow.
+ * Members of a cluster share the handles: each member follows the writes of the others.
  */
 export class HandleRegistry {
   readonly #options: HandleRegistryOptions;
   readonly #rows = new Map<string, HandleRow>();
   readonly #byAlias = new MultiMap<string, HandleRow>();
   readonly #byMinion = new Map<string, HandleRow>();
-  /** Those for groups, by alias; the earliest first. */
+  /** Handles for groups, by alias, the earliest first. */
   readonly #forGroups = new Map<string, readonly HandleRow[]>();
   readonly #bytes: Budget;
-  /** Changes of handles with the same alias. */
+  /** Serializes changes of handles with the same alias. */
   readonly #changes = new KeyedMutex();
-  /** Aliases. */
+  /** Reserves aliases across the cluster. */
   readonly #names: SharedNames;
   #onFollowed: (id: string) => void = () => {};
 
@@ -244,7 +258,7 @@ export class HandleRegistry {
     this.#bytes = new Budget(options.bytes);
   }
 
-  /** With those that a process before this one registered. */
+  /** Opens the registry with the stored handles. */
   static async open(options: HandleRegistryOptions): Promise<HandleRegistry> {
     const { state } = options;
     const names = await SharedNames.open(state, 'handle-names');
@@ -253,15 +267,16 @@ export class HandleRegistry {
     return handles;
   }
 
-  /** Told the id of each handle that was changed or removed at any member of the cluster. */
+  /** Called with the id of each handle that any member of the cluster changed or removed. */
   set onFollowed(listener: (id: string) => void) {
     this.#onFollowed = listener;
   }
 
   /**
-   * Registers a handle; durable when it resolves.
-   * @param replaces - whether one of this alias, owner and stack may be there, or one of this alias and
-   * owner that shares a minion. Its minions, keys or life change.
+   * Registers a handle. Resolves when it is durable.
+   * @param replaces - whether the registration may replace a handle with the same alias, owner and
+   * stack, or with the same alias and owner and a shared minion. The minions, keys or life of the
+   * handle change.
    * @throws BridgeError ERR_HANDLE_FORM, ERR_HANDLE_EXISTS, ERR_HANDLE_LIMIT
    */
   async add(registration: HandleRegistration, replaces = false): Promise<HandleInfo> {
@@ -279,8 +294,8 @@ export class HandleRegistry {
   }
 
   /**
-   * Registers a handle for one more minion of a stack; durable when it resolves. Servers of a stack that
-   * name the same destination share one handle, so that its signals stay in order.
+   * Registers a handle for one more minion of a stack. Resolves when it is durable. Servers of a
+   * stack that name the same destination share one handle, so that its signals stay in order.
    * @throws BridgeError ERR_HANDLE_FORM, ERR_HANDLE_EXISTS, ERR_HANDLE_LIMIT
    */
   async claim({ minion, takesFrom, ...claim }: HandleClaim): Promise<HandleInfo> {
@@ -307,11 +322,11 @@ export class HandleRegistry {
   }
 
   /**
-   * Takes a minion out of the handles of a stack, and removes those that are for no minion then; durable
-   * when it resolves.
-   * @param minion - default: every minion, so that all handles of the stack are removed
-   * @param keeps - aliases of handles that stay
-   * @returns the handles that were removed
+   * Removes a minion from the handles of a stack, and removes handles without minions. Resolves
+   * when the change is durable.
+   * @param minion - default: every minion, which removes all handles of the stack
+   * @param keeps - aliases of handles to retain
+   * @returns the removed handles
    */
   async withdraw(
     { owner, stack }: Pick<HandleInfo, 'owner' | 'stack'>,
@@ -334,30 +349,30 @@ export class HandleRegistry {
   }
 
   /**
-   * The handle of an alias.
-   * @param owner - default: whoever has it, where that is one owner
-   * @param stack - default: any, where that is one handle
+   * Returns the handle with this alias.
+   * @param owner - default: any owner, if only one has the alias
+   * @param stack - default: any stack, if only one has the alias
    * @throws BridgeError ERR_HANDLE_UNKNOWN, ERR_HANDLE_AMBIGUOUS
    */
   show(alias: string, owner?: string, stack?: string): HandleInfo {
     return this.#infoOf(this.#rowOf(alias, owner, stack));
   }
 
-  /** By its id. */
+  /** Returns the handle with this id, or `undefined`. */
   find(id: string): HandleInfo | undefined {
     const row = this.#rows.get(id);
     return row && this.#infoOf(row);
   }
 
-  /** The handle that an alias means for a minion. */
+  /** Returns the handle that gets a minion's signals for an alias. */
   findFor(alias: string, minion: string): HandleInfo | undefined {
     const rows = this.#rowsFor(alias, minion);
-    // One that has expired hides none that has not.
+    // Prefer a handle that has not expired.
     const row = rows.find(({ plain }) => plain.expiresAt > this.#options.now()) ?? rows[0];
     return row && this.#infoOf(row);
   }
 
-  /** By alias. */
+  /** Returns the handles, sorted by alias. */
   list(): readonly HandleInfo[] {
     this.#forgetEnded();
     const infos = Array.from(this.#rows.values(), (row) => this.#infoOf(row));
@@ -365,8 +380,9 @@ export class HandleRegistry {
   }
 
   /**
-   * Where the signals of a handle go; for the moment of sending only.
-   * @param id - of the handle
+   * Returns the unsealed destination of a handle. Call it only to send, and do not store the
+   * result.
+   * @param id - id of the handle
    * @throws MasterError ERR_SEAL, BridgeError ERR_HANDLE_UNKNOWN
    */
   destinationOf(id: string): Destination {
@@ -377,7 +393,7 @@ export class HandleRegistry {
   }
 
   /**
-   * Forgets a handle and its secrets; durable when it resolves.
+   * Removes a handle and its secrets. Resolves when the removal is durable.
    * @throws BridgeError as {@link show}
    */
   async remove(alias: string, owner?: string, stack?: string): Promise<HandleInfo> {
@@ -390,7 +406,7 @@ export class HandleRegistry {
     );
   }
 
-  /** A handle whose secrets do not open leads nowhere. */
+  /** Whether a handle has this destination. Returns false if its secrets cannot be unsealed. */
   #leadsTo({ plain }: HandleRow, destination: Destination): boolean {
     try {
       return isDeepStrictEqual(this.destinationOf(plain.id), destination);
@@ -405,8 +421,9 @@ export class HandleRegistry {
   }
 
   /**
-   * Changes a handle, as it is when nothing else changes its alias.
-   * @param change - `undefined`: it is removed, as is one that is for no minion and no group
+   * Changes a handle while no other change of its alias runs.
+   * @param change - returns `undefined` to remove the handle. A handle without minions and groups
+   * is removed too.
    */
   #change(
     { plain: { id, alias } }: HandleRow,
@@ -426,7 +443,7 @@ export class HandleRegistry {
     );
   }
 
-  /** Lets a minion that is no more signal none; durable when it resolves. */
+  /** Removes a retired minion from all handles. Resolves when the change is durable. */
   async dismiss(minion: string): Promise<void> {
     const naming = [...this.#rows.values()].filter(({ plain }) => plain.minions.includes(minion));
     await Promise.all(
@@ -455,10 +472,11 @@ export class HandleRegistry {
       owner,
       expiresAt = now() + handleTtlMs,
     } = rest;
-    if (expiresAt <= now()) throw new BridgeError('ERR_HANDLE_FORM', 'expiresAt: is over');
+    if (expiresAt <= now())
+      throw new BridgeError('ERR_HANDLE_FORM', 'expiresAt: must be in the future');
     const unknown = rest.nodegroups?.find((name) => !membership.hasNodegroup(name));
     if (unknown !== undefined) {
-      const text = `nodegroups: no nodegroup ${JSON.stringify(unknown)} is defined`;
+      const text = `nodegroups: unknown nodegroup ${JSON.stringify(unknown)}; define it in the configuration`;
       throw new BridgeError('ERR_HANDLE_FORM', text);
     }
     this.#refuseOthers(rest, minions, before);
@@ -489,7 +507,7 @@ export class HandleRegistry {
     return this.#write(fresh, before, steps);
   }
 
-  /** Writes a row in the place of the one before, within the bytes of its owner. */
+  /** Writes a row in place of the previous one, within the byte limits. */
   async #write(
     fresh: Omit<HandleRow, 'bytes'>,
     before: HandleRow | undefined,
@@ -502,14 +520,15 @@ export class HandleRegistry {
     if (before !== undefined) this.#drop(before);
     if (!this.#bytes.tryTake(budgetOwner(plain), row.bytes)) {
       if (before !== undefined) this.#restore(before);
-      const text = 'the handles of this owner, or all of them, use as many bytes as they may';
+      const text =
+        'the handles exceed handle_bytes or handle_bytes_per_owner; remove handles, or raise the limit';
       throw new BridgeError('ERR_HANDLE_LIMIT', text);
     }
     const { state } = this.#options;
     const expiresAt = plain.expiresAt + endedHandleRetentionMs;
     const put = { op: 'put', key, value, expiresAt } as const;
     if (state.cluster !== undefined) {
-      // In its place once the log has it.
+      // The row is indexed when the log delivers it.
       this.#bytes.release(budgetOwner(plain), row.bytes);
       if (before !== undefined) this.#restore(before);
       await state.write([put, ...steps]);
@@ -537,13 +556,13 @@ export class HandleRegistry {
     const owners = [...new Set(rows.map(({ plain }) => plain.owner))];
     const stacks = [...new Set(rows.map(({ plain }) => plain.stack))];
     const [what, names] = owners.length > 1 ? ['owners', owners] : ['stacks', stacks];
-    const text = `${alias}: several ${what} have a handle of this alias: ${names.join(', ')}`;
+    const text = `${alias}: ambiguous, several ${what} have a handle with this alias: ${names.join(', ')}`;
     throw new BridgeError('ERR_HANDLE_AMBIGUOUS', text);
   }
 
   /**
-   * The handle that a registration replaces, or that refuses it.
-   * @throws BridgeError ERR_HANDLE_AMBIGUOUS where there are several
+   * Returns the handle that a registration would replace.
+   * @throws BridgeError ERR_HANDLE_AMBIGUOUS if there are several
    */
   #rowInPlaceOf(
     registration: Omit<HandleRegistration, 'signal'>,
@@ -563,7 +582,10 @@ export class HandleRegistry {
     );
   }
 
-  /** A minion's signal is for one handle: none that lives may share alias and minion with it. */
+  /**
+   * Checks that no other handle that has not expired shares the alias and a minion with this one.
+   * @throws BridgeError ERR_HANDLE_EXISTS
+   */
   #refuseOthers(
     handle: Omit<HandleRegistration, 'signal'>,
     minions: readonly string[],
@@ -585,7 +607,7 @@ export class HandleRegistry {
     }
   }
 
-  /** What an alias may mean for a minion: the first that has not expired. */
+  /** Returns the handles that match an alias and a minion, in order of precedence. */
   #rowsFor(alias: string, minion: string): readonly HandleRow[] {
     const listing = this.#byMinion.get(minionKey(alias, minion));
     const forGroups = this.#forGroups.get(alias) ?? [];
@@ -593,7 +615,7 @@ export class HandleRegistry {
     return listing === undefined ? meaning : [listing, ...meaning];
   }
 
-  /** A handle of the store; in a cluster also what any member makes of it. */
+  /** Applies a stored handle. In a cluster, also applies the changes of other members. */
   #note(change: StateChange): void {
     const id = (change.type === 'put' ? change.entry : change).key.at(-1) ?? '';
     const known = this.#rows.get(id);
@@ -607,7 +629,7 @@ export class HandleRegistry {
     this.#onFollowed(id);
   }
 
-  /** What was registered before stays, also where there is less room now. */
+  /** Indexes an existing handle, even if the byte limits are lower now. */
   #restore(row: HandleRow): void {
     this.#bytes.tryTake(budgetOwner(row.plain), row.bytes);
     this.#index(row);
@@ -651,19 +673,25 @@ export class HandleRegistry {
   }
 }
 
-/** The handles of the local interface have no owner who could crowd out another: each is its own. */
+/**
+ * Returns the budget to charge. Each handle without an owner (from the local interface) has its
+ * own.
+ */
 function budgetOwner({ owner, id }: HandleFields): string {
   return owner ?? id;
 }
 
-/** Since when a handle is for the groups that it is for again; `undefined`: it was not. */
+/**
+ * Returns the time since which a handle is for the same groups, or `undefined` if the groups
+ * changed.
+ */
 function claimedSince(groups: HandleGroups, before: HandleRow | undefined): number | undefined {
   const isSame =
     before !== undefined && isDeepStrictEqual(groupsOf(groups), groupsOf(before.plain));
   return isSame ? before.claimedAt : undefined;
 }
 
-/** An alias holds no slash. */
+/** Returns a unique key. An alias contains no slash. */
 function minionKey(alias: string, minion: string): string {
   return `${alias}/${minion}`;
 }
@@ -674,10 +702,13 @@ function withoutMinion(row: HandleRow, minion: string): HandleRow {
 }
 
 function aliasTakenError(alias: string): BridgeError {
-  const text = `${alias}: a handle has this alias already, for this owner and stack or for one of these minions; remove it, or replace it`;
+  const text = `${alias}: a handle with this alias already exists for this owner and stack, or for one of these minions; remove or replace it`;
   return new BridgeError('ERR_HANDLE_EXISTS', text);
 }
 
 function unknownHandleError(alias: string): BridgeError {
-  return new BridgeError('ERR_HANDLE_UNKNOWN', `no handle ${JSON.stringify(alias.slice(0, 64))}`);
+  return new BridgeError(
+    'ERR_HANDLE_UNKNOWN',
+    `unknown handle ${JSON.stringify(alias.slice(0, 64))}`,
+  );
 }

@@ -18,35 +18,38 @@ export type MinionKeys = Pick<ExtensionHost['admission'], 'keyOf'>;
 export interface HeldSignalsOptions {
   readonly handles: Pick<HandleRegistry, 'findFor'>;
   readonly outbox: Outbox;
-  /** How long one is held, milliseconds. */
+  /** Time for which a signal is held, in milliseconds. */
   readonly ttlMs: number;
   readonly admission: MinionKeys;
-  /** Whether this master, and no other member of its cluster, gives up what is held for too long. */
+  /** Whether this master, and no other member of its cluster, expires held signals. */
   readonly isActive: () => boolean;
   readonly now: () => number;
   readonly log: Logger;
   readonly reports: Pick<SignalReporter, 'givenUp'>;
-  /** Told of each whose time is over; must not throw. */
+  /** Called with each expired signal; must not throw. */
   readonly onExpired: (record: OutboxRecord, reason: string) => void;
 }
 
-/** Timers of Node.js take no longer delay. */
+/** Maximum delay of a Node.js timer, in milliseconds. */
 const maxTimerMs = 2_147_483_647;
 
-/** Before a store that failed is asked again, or another member is to have given up what is over. */
+/**
+ * Delay before the next attempt after the store failed, or while another member is active, in
+ * milliseconds.
+ */
 const storeRetryMs = 1_000;
 
-/** The signals of the outbox that have no handle. */
+/** Signals of the outbox that have no handle. */
 export class HeldSignals {
   readonly #options: HeldSignalsOptions;
-  /** By minion; those of one in the order of acceptance. */
+  /** Held signals by minion, in the order of acceptance. */
   readonly #held = new Map<string, Set<PendingSignal>>();
-  /** By age. */
+  /** Held signals by age, the oldest first. */
   readonly #queue = new Set<PendingSignal>();
-  /** What is done with those of one minion. */
+  /** Serializes the work on the signals of one minion. */
   readonly #turns = new KeyedMutex();
   readonly #work = new Set<Promise<void>>();
-  /** Ids of signals whose data may follow. */
+  /** Ids of signals whose data may arrive later. */
   readonly #delayed = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
 
@@ -54,7 +57,7 @@ export class HeldSignals {
     this.#options = options;
   }
 
-  /** Holds a record of the outbox from its acceptance on. */
+  /** Holds a signal of the outbox. */
   add(pending: PendingSignal): void {
     const { minion, isWritten } = pending;
     const others = this.#held.get(minion);
@@ -65,12 +68,12 @@ export class HeldSignals {
     this.#schedule();
   }
 
-  /** Whether some of a minion are held for an alias. */
+  /** Whether a minion has held signals for an alias. */
   has(alias: string, minion: string): boolean {
     return this.#of(alias, minion).length > 0;
   }
 
-  /** Gives those that a process before this one held to the handles that there are. */
+  /** Assigns signals that an earlier process held to the handles that exist now. */
   async start(): Promise<void> {
     const { handles } = this.#options;
     for (const { alias, minion } of [...this.#queue]) {
@@ -78,7 +81,7 @@ export class HeldSignals {
     }
   }
 
-  /** Gives those of some minions to the handle of an alias; durable when it resolves. */
+  /** Assigns held signals to a new handle. Resolves when the change is durable. */
   async releaseAll(handle: HandleInfo): Promise<void> {
     const { alias, minions } = handle;
     const named = isForGroups(handle) ? [...this.#held.keys()] : minions;
@@ -87,8 +90,9 @@ export class HeldSignals {
   }
 
   /**
-   * Gives those of a minion to the handle of an alias, if it is there; durable when it resolves.
-   * @param isForced - whether data that may follow is no longer waited for
+   * Assigns the held signals of a minion to the handle of an alias, if it exists. Resolves when
+   * the change is durable.
+   * @param isForced - whether to stop waiting for data that may arrive later
    */
   async release(alias: string, minion: string, isForced = false): Promise<void> {
     await this.#turns.run(minion, async () => {
@@ -100,9 +104,9 @@ export class HeldSignals {
   }
 
   /**
-   * Delays a signal whose data may follow.
-   * @param minion - its sender
-   * @param data - resolves to the signal of the data, or to `undefined` if none followed; never
+   * Delays a signal whose data may arrive later.
+   * @param minion - sender of the signal
+   * @param data - resolves to the signal with the data, or to `undefined` if none arrived; never
    * rejects
    */
   delay(id: string, minion: string, data: Promise<Signal | undefined>): void {
@@ -110,7 +114,10 @@ export class HeldSignals {
     const work = data
       .then((signal) => this.#turns.run(minion, () => this.#complete(id, minion, signal)))
       .catch((error: unknown) => {
-        this.#options.log.error({ err: error }, 'signal waits for data that has come');
+        this.#options.log.error(
+          { err: error },
+          'signal could not be updated with its data; it stays held',
+        );
       })
       .finally(() => this.#work.delete(work));
     this.#work.add(work);
@@ -132,7 +139,10 @@ export class HeldSignals {
     await outbox.rewrite(pending, { ...rest, signal });
   }
 
-  /** Gives up those of a minion that is no more; durable when it resolves. */
+  /**
+   * Moves the held signals of a retired minion to the dead-letter list. Resolves when the change
+   * is durable.
+   */
   async dismiss(minion: string): Promise<void> {
     await this.#turns.run(minion, async () => {
       for (const pending of [...(this.#held.get(minion) ?? [])]) {
@@ -141,7 +151,7 @@ export class HeldSignals {
     });
   }
 
-  /** Holds no longer in this process; what is in the outbox stays there. */
+  /** Stops holding signals in this process. They remain in the outbox. */
   async close(): Promise<void> {
     clearTimeout(this.#timer);
     this.#queue.clear();
@@ -152,7 +162,7 @@ export class HeldSignals {
     return [...(this.#held.get(minion) ?? [])].filter((pending) => pending.alias === alias);
   }
 
-  /** Delivers one whose handle is there, and gives one up whose time is over. */
+  /** Assigns a signal to its handle if there is one, or expires it. */
   async #settle(pending: PendingSignal): Promise<void> {
     const { handles, outbox, now, ttlMs, admission } = this.#options;
     if (!(await pending.isWritten)) return;
@@ -166,9 +176,9 @@ export class HeldSignals {
       if (await this.#giveUp(pending, reason)) this.#options.onExpired(record, reason);
       return;
     }
-    // Another machine under this id is not the one that signalled.
+    // A machine with another key is not the one that signalled.
     if (admission.keyOf(minion)?.fingerprint !== heldKey) {
-      await this.#giveUp(pending, 'the minion has another key now');
+      await this.#giveUp(pending, 'the key of the minion has changed');
       return;
     }
     const refusal = signalRefusalOf(handle, member, now());
@@ -184,7 +194,10 @@ export class HeldSignals {
     if (quota !== undefined) await this.#giveUp(pending, refusalTexts[quota]);
   }
 
-  /** @returns whether it was this master that did */
+  /**
+   * Moves a held signal to the dead-letter list.
+   * @returns whether this master moved it
+   */
   async #giveUp(pending: PendingSignal, reason: string): Promise<boolean> {
     const { outbox, reports } = this.#options;
     const record = await outbox.read(pending);
@@ -195,7 +208,7 @@ export class HeldSignals {
     return isOver;
   }
 
-  /** It has a handle, or is over. */
+  /** Removes a signal that has a handle or has reached a final state. */
   forget(pending: PendingSignal): void {
     this.#queue.delete(pending);
     const own = this.#held.get(pending.minion);
@@ -203,7 +216,7 @@ export class HeldSignals {
     if (own?.size === 0) this.#held.delete(pending.minion);
   }
 
-  /** One timer, for the oldest. */
+  /** Sets one timer, for the oldest signal. */
   #schedule(shortestMs = 0): void {
     const [oldest] = this.#queue;
     if (this.#timer !== undefined || oldest === undefined) return;
@@ -223,7 +236,10 @@ export class HeldSignals {
     this.#timer.unref();
   }
 
-  /** @returns milliseconds before the next look */
+  /**
+   * Expires held signals.
+   * @returns delay before the next check, in milliseconds
+   */
   async #expire(): Promise<number> {
     const { now, ttlMs, log, isActive } = this.#options;
     if (!isActive()) return storeRetryMs;
@@ -234,7 +250,10 @@ export class HeldSignals {
       }
       return this.#delayed.size === 0 ? 0 : storeRetryMs;
     } catch (error) {
-      log.error({ err: error }, 'held signals that are over are still in the outbox');
+      log.error(
+        { err: error },
+        'expired held signals could not be removed from the outbox; retrying',
+      );
       return storeRetryMs;
     }
   }

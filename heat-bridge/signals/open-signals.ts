@@ -1,6 +1,6 @@
 /**
- * Opens signals from their parts (handles, intake, outbox, held signals, delivery), and reads their
- * options.
+ * Opens signals from their parts (handles, intake, outbox, held signals, delivery), and reads
+ * their options.
  */
 
 import { type AuditRequester, audited, type ExtensionHost, type MetricFamily } from '#master';
@@ -23,56 +23,62 @@ import { SignalReporter, type SignalTraces } from './signal-reporter.ts';
 import type { HandlesApi, SignalsApi } from './signals-api.ts';
 import { parseSignalsOptions } from './signals-options.ts';
 
-/** What signals need of their master. */
+/** Services of the master that signals use. */
 export type SignalsHost = Pick<
   ExtensionHost,
   'audit' | 'beforeReload' | 'closing' | 'fire' | 'isWithin' | 'logger' | 'now' | 'shared'
 > & {
-  /** `publish_session` says how long a request that was sent once can come again. */
+  /** `publish_session` limits the time in which a request can be repeated. */
   readonly config: Pick<ExtensionHost['config'], 'publishSession'>;
   readonly admission: Pick<ExtensionHost['admission'], 'keyOf'>;
-  /** Where returns are read; `undefined`: data of events is not looked for in them. */
+  /**
+   * Event bus with the returns of jobs. If `undefined`, missing data of events is not searched in
+   * returns.
+   */
   readonly events?: Parameters<typeof awaitReturnedArguments>[0] | undefined;
   readonly reloadable: () => Pick<ReturnType<ExtensionHost['reloadable']>, 'nodegroups'>;
 };
 
-/** Signals, for other extensions of the bridge. */
+/** Interface of signals for other extensions of the bridge. */
 export interface SignalsModule
   extends Required<Pick<BridgeContribution, 'close' | 'metrics' | 'rpc' | 'start'>> {
   readonly api: SignalsApi;
   readonly intake: SignalIntake;
-  /** The handle that an alias means for a minion. */
+  /** Returns the handle that gets a minion's signals for an alias. */
   readonly handleFor: (alias: string, minion: string) => HandleInfo | undefined;
-  /** The same interface for somebody else than who may use the local socket. */
+  /** Returns the API for a requester other than a user of the local socket. */
   as(requester: AuditRequester): SignalsApi;
-  /** Asks the listed services, and no others. */
+  /** HTTP client that connects to listed services only. */
   readonly ask: HttpClient;
   readonly isListed: (origin: string) => boolean;
   /** Handles of stacks, which the metadata of servers names. */
   readonly ofStacks: StackHandles;
-  /** Signals of these minions for which no handle was registered, the oldest first. */
+  /** Returns the signals of these minions for which no handle was registered, the oldest first. */
   unclaimedOf(minions: ReadonlySet<string>): Promise<readonly OutboxEntry[]>;
-  /** Lets a minion that is no more signal no handle; durable when it resolves. */
+  /**
+   * Removes a retired minion from all handles, and ends its held signals. Resolves when the change
+   * is durable.
+   */
   dismiss(minion: string): Promise<void>;
 }
 
 /** Handles that belong to a stack. */
 interface StackHandles {
-  /** See {@link HandleRegistry.claim}. Signals that are held for the handle are delivered. */
+  /** Registers a handle, see {@link HandleRegistry.claim}, and delivers the signals held for it. */
   claim(claim: HandleClaim): Promise<HandleInfo>;
-  /** See {@link HandleRegistry.withdraw}. Pending signals of removed handles fail. */
+  /** Removes handles, see {@link HandleRegistry.withdraw}. Their pending signals fail. */
   withdraw(...args: Parameters<HandleRegistry['withdraw']>): Promise<void>;
 }
 
-/** What signals need of other parts of the bridge. */
+/** Dependencies on other parts of the bridge. */
 export interface SignalsDeps {
-  /** The project of the enrolment by which a minion's key is accepted. */
+  /** Returns the project of the enrolment that accepted a minion's key. */
   readonly projectOf: GroupMembership['projectOf'];
   readonly traces?: SignalTraces | undefined;
 }
 
 /**
- * With what a process before this one left; nothing is delivered before `start`.
+ * Opens signals with the stored state. Nothing is delivered before `start`.
  * @param section - `saltbridge: bridge: handles:`
  * @throws BridgeError ERR_BRIDGE_OPTIONS, StoreError
  */
@@ -118,7 +124,7 @@ export async function openSignals(
     endpoints,
     timeoutMs,
     resolve: createDnsResolver(),
-    // A signal that failed is sent again under its id.
+    // A failed signal is sent again with the same id.
     mayRepeat: true,
   });
   const outbox = await Outbox.open({ state, quotas, keepMarksMs, deadLetterTtlMs, now });
@@ -136,11 +142,14 @@ export async function openSignals(
   const delivery = new DeliveryWorker({ handles, outbox, held, ask, pace, now, log, reports });
   const release = (handle: HandleInfo): Promise<void> =>
     held.releaseAll(handle).catch((error: unknown) => {
-      log.error({ alias: handle.alias, err: error }, 'held signals were not given to the handle');
+      log.error(
+        { alias: handle.alias, err: error },
+        'held signals could not be assigned to the handle',
+      );
     });
   const begin = (ended: AbortSignal): void => {
     Promise.all([delivery.begin(ended), held.start()]).catch((error: unknown) => {
-      log.error({ err: error }, 'held signals were not given to their handles');
+      log.error({ err: error }, 'delivery could not start, or held signals could not be assigned');
     });
   };
   const intake = new SignalIntake({
@@ -219,7 +228,10 @@ export async function openSignals(
   };
 }
 
-/** @param over - since the start */
+/**
+ * Returns the metrics of the outbox.
+ * @param over - counts since the start
+ */
 function outboxFamilies(
   outbox: Outbox,
   over: { readonly delivered: number; readonly dead: number },
@@ -233,18 +245,26 @@ function outboxFamilies(
       {
         type: 'gauge',
         name: 'outbox_signals',
-        help: 'Signals that are not delivered, by state.',
+        help: 'Undelivered signals, by state.',
         label: 'state',
       },
       states,
     ),
-    figureOf('gauge', 'outbox_oldest_seconds', 'How long the first of them waits.', age),
-    figureOf('counter', 'outbox_delivered_total', 'Signals that were delivered.', over.delivered),
-    figureOf('counter', 'outbox_dead_total', 'Signals that were given up.', over.dead),
+    figureOf('gauge', 'outbox_oldest_seconds', 'Age of the oldest pending signal.', age),
+    figureOf('counter', 'outbox_delivered_total', 'Delivered signals.', over.delivered),
+    figureOf(
+      'counter',
+      'outbox_dead_total',
+      'Signals that were moved to the dead-letter list.',
+      over.dead,
+    ),
   ];
 }
 
-/** @param release - delivers what was held for a handle */
+/**
+ * Creates the API of handles.
+ * @param release - delivers the signals held for a handle
+ */
 function createHandlesApi(
   handles: HandleRegistry,
   courier: DeliveryWorker,

@@ -82,10 +82,10 @@ function requireFound(found: readonly unknown[], { id }: OutboxSelection): void 
   if (id === undefined || found.length > 0) return;
   throw new BridgeError(
     'ERR_SIGNAL_UNKNOWN',
-    'no signal of this id; outbox list shows those there are',
+    'no signal has this id; run outbox list to see the ids',
   );
 }
 
 function handleGoneError(alias: string): BridgeError {
-  return new BridgeError('ERR_HANDLE_UNKNOWN', `${alias}: the handle of the signal is gone`);
+  return new BridgeError('ERR_HANDLE_UNKNOWN', `${alias}: the handle of the signal was removed`);
 }

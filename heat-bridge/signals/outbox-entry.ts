@@ -1,4 +1,4 @@
-/** An entry of the outbox for users. */
+/** Outbox entry as users see it. */
 
 import Type, { type Static } from 'typebox';
 import type { OutboxRecord } from './outbox-records.ts';
@@ -7,33 +7,33 @@ const Text = Type.String();
 /** Milliseconds since 1970. */
 const Time = Type.Number();
 
-/** An entry of the outbox, without what the guest said. */
+/** Entry of the outbox, without the guest's data. */
 export const OutboxEntrySchema = Type.Object({
   id: Text,
   alias: Text,
   minion: Text,
   member: Type.Optional(Text),
-  /** Stack of its handle. Absent: no handle is registered for it yet. */
+  /** Stack of its handle. Absent until a handle is registered. */
   stack: Type.Optional(Text),
   owner: Type.Optional(Text),
   status: Type.Enum(['FAILURE', 'SUCCESS']),
   /**
-   * `held` until a handle is registered for it, `waiting` for its turn or another try, `sending`
-   * now, `delivered`, or `dead`: it is over.
+   * State: `held` until a handle is registered, `waiting` for its turn or a retry, `sending`,
+   * `delivered`, or `dead` (will not be delivered).
    */
   state: Type.Enum(['dead', 'delivered', 'held', 'sending', 'waiting']),
   acceptedAt: Time,
-  /** Number of failed tries since this process started. */
+  /** Number of failed attempts since this process started. */
   failures: Type.Number(),
-  /** Reason of the last failure, or of the end: mostly the service's own words. */
+  /** Reason of the last failure or of the final state, usually in the service's words. */
   reason: Type.Optional(Text),
-  /** Status of the last answer of the service. Absent: no answer came, or it was not asked yet. */
+  /** HTTP status of the service's last reply. Absent if the service has not replied. */
   httpStatus: Type.Optional(Type.Number()),
-  /** Time of the end. */
+  /** Time at which the signal was delivered or became dead. */
   endedAt: Type.Optional(Time),
 });
 
-/** An entry of the outbox; {@link OutboxEntrySchema} documents its fields. */
+/** Entry of the outbox; {@link OutboxEntrySchema} documents its fields. */
 export type OutboxEntry = Readonly<Static<typeof OutboxEntrySchema>>;
 
 export function outboxEntryOf(

@@ -1,39 +1,39 @@
-/** Quotas of the outbox, so that one guest or stack leaves room for others. */
+/** Quotas of the outbox, which prevent one guest or stack from using all its capacity. */
 
-/** Signals that are not yet delivered. */
+/** Limits on pending signals. */
 export interface OutboxQuotaOptions {
-  /** Of one minion. */
+  /** Signals of one minion. */
   readonly perMinion: number;
-  /** Of one stack of one owner. */
+  /** Signals of one stack of one owner. */
   readonly perStack: number;
-  /** Of the handles of one owner; those of the local interface have none. */
+  /** Signals for the handles of one owner. Handles of the local interface have no owner. */
   readonly perOwner: number;
-  /** The same, bytes as they are stored. */
+  /** Stored bytes for the handles of one owner. */
   readonly ownerBytes: number;
-  /** Of one minion, for handles that are not registered yet. */
+  /** Signals of one minion whose handles are not registered yet. */
   readonly heldPerMinion: number;
-  /** In all. */
+  /** Signals in total. */
   readonly entries: number;
-  /** In all, bytes as they are stored. */
+  /** Stored bytes in total. */
   readonly bytes: number;
 }
 
-/** What a record counts against. */
+/** Fields of a record that quotas count. */
 export interface QuotaUse {
   readonly minion: string;
-  /** `undefined`: it has no handle yet. */
+  /** Stack of the handle. `undefined` until a handle is registered. */
   readonly stack?: string | undefined;
   readonly owner?: string | undefined;
   readonly bytes: number;
 }
 
-/** Which quota is used up. */
+/** Quota that is exhausted. */
 export type FullQuota = 'entries' | 'held' | 'perMinion' | 'perOwner' | 'perStack' | 'room';
 
-/** The part of `bytes` that signals without a handle may have. */
+/** Share of `bytes` that signals without a handle may use. */
 const heldShare = 0.25;
 
-/** How much of each quota is used. */
+/** Current use of each quota. */
 export class OutboxQuotas {
   readonly #options: OutboxQuotaOptions;
   readonly #minions = new Map<string, number>();
@@ -49,7 +49,7 @@ export class OutboxQuotas {
     this.#options = options;
   }
 
-  /** Takes room for a record; says what is full where there is none. */
+  /** Counts a record, or returns the exhausted quota without counting it. */
   tryTake(record: QuotaUse): FullQuota | undefined {
     const { perMinion, entries, bytes } = this.#options;
     if ((this.#minions.get(record.minion) ?? 0) >= perMinion) return 'perMinion';
@@ -78,7 +78,7 @@ export class OutboxQuotas {
     return isFull ? 'perOwner' : undefined;
   }
 
-  /** Takes it in any case: what was accepted before counts. */
+  /** Counts a record even above the limits, because it was accepted earlier. */
   take(record: QuotaUse): void {
     this.#count(record, 1);
   }
@@ -105,7 +105,7 @@ export class OutboxQuotas {
   }
 }
 
-/** Stacks of two owners may have the same name. */
+/** Returns a key that is unique even if two owners use the same stack name. */
 function stackKey({ owner, stack }: QuotaUse): string {
   return JSON.stringify([owner ?? null, stack]);
 }

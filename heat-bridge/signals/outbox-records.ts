@@ -1,4 +1,4 @@
-/** Rows of the outbox and of dead letters. */
+/** Stored rows of the outbox and of dead letters. */
 
 import Type from 'typebox';
 import { parseJson, writeJson } from '#runtime';
@@ -10,24 +10,27 @@ const Text = Type.String();
 const Time = Type.Number();
 
 const recordFields = {
-  /** Its own name, the same wherever it goes. */
+  /** Unique id of the signal, which never changes. */
   id: Text,
   alias: Text,
-  /** The id of the handle. Absent: none of this alias is registered for the minion yet. */
+  /** Id of the handle. Absent if no handle of this alias is registered for the minion yet. */
   handle: Type.Optional(Text),
-  /** The order within the handle: the order in which signals were accepted. */
+  /** Order of acceptance, which is the order of delivery within the handle. */
   sequence: Type.Number(),
   minion: Text,
   member: Type.Optional(Text),
-  /** Whose quota it counts against; as long as there is no handle, its minion's alone. */
+  /**
+   * Stack whose quota the signal counts against. Absent without a handle; only the minion's quota
+   * counts then.
+   */
   stack: Type.Optional(Text),
-  /** Whose handle it is for. */
+  /** Owner of the handle. */
   owner: Type.Optional(Text),
-  /** Fingerprint of the key that the minion had, while it is held for a handle. */
+  /** Fingerprint of the minion's key, while the signal is held. */
   heldKey: Type.Optional(Text),
-  /** Whether the event had no data: `signal` is then the FAILURE that says so. */
+  /** Whether the event had no data. `signal` is then the FAILURE that reports it. */
   isEmpty: Type.Optional(Type.Literal(true)),
-  /** JSON, which is not read before it is needed: a start need not read what guests said. */
+  /** JSON text, decoded on demand so that a start does not parse guest data. */
   signal: Bytes,
   /** Milliseconds since 1970. */
   acceptedAt: Time,
@@ -46,7 +49,7 @@ export const deadRow = defineRow({
   schema: Type.Object({
     ...recordFields,
     reason: Text,
-    /** What the service answered at last; absent: nothing came, or nobody was asked. */
+    /** HTTP status of the service's last reply. Absent if the service has not replied. */
     httpStatus: Type.Optional(Type.Number()),
     /** Milliseconds since 1970. */
     endedAt: Time,
@@ -54,17 +57,20 @@ export const deadRow = defineRow({
   unversioned,
 });
 
-/** A signal that was accepted, as it lies in the store. */
+/** Accepted signal, as it is stored. */
 export interface OutboxRecord extends Omit<RowOf<typeof outboxRow>, 'signal'> {
   readonly signal: Signal;
 }
 
-/** One that will not be delivered. */
+/** Signal that will not be delivered. */
 export interface DeadLetter extends Omit<RowOf<typeof deadRow>, 'signal'> {
   readonly signal: Signal;
 }
 
-/** Reads two lines of JSON, the signal being the second; or one with the signal in it. */
+/**
+ * Decodes a row without a version: two lines of JSON with the signal on the second, or one line
+ * that contains it.
+ */
 function unversioned(bytes: Uint8Array): unknown {
   const row = Buffer.from(bytes);
   const end = row.indexOf('\n');
@@ -83,7 +89,7 @@ export function unpackSignal<R extends { readonly signal: Uint8Array }>({
   ...row
 }: R): Omit<R, 'signal'> & { readonly signal: Signal } {
   const text = Buffer.from(signal).toString('utf8');
-  return { ...row, signal: parseJson(text) as unknown as Signal }; // read by parseSignal before
+  return { ...row, signal: parseJson(text) as unknown as Signal }; // validated by parseSignal when it was accepted
 }
 
 /** Encodes a record for the outbox. */
@@ -91,7 +97,10 @@ export function encodeRecord(record: OutboxRecord): Uint8Array {
   return outboxRow.encode({ ...record, signal: packSignal(record.signal) });
 }
 
-/** @throws StoreError ERR_STORE_CORRUPT */
+/**
+ * Decodes a row of the outbox.
+ * @throws StoreError ERR_STORE_CORRUPT
+ */
 export function decodeRecord(entry: Pick<Entry, 'key' | 'value'>): OutboxRecord {
   return unpackSignal(outboxRow.decode(entry));
 }

@@ -7,9 +7,9 @@ import { deadRow, outboxRow } from './outbox-records.ts';
 const formKey = ['signals', 'form'];
 
 /**
- * Gives the records of an earlier version, which were one line of JSON, a head of their own; and
- * the owner of their handle where there was none, as its owner could not find them otherwise. Once,
- * and all of them or none.
+ * Upgrades the records of an earlier version, in one transaction and only once. Earlier records
+ * were one line of JSON; upgraded ones have a separate head. Records without an owner get the
+ * owner of their handle, which could not find them otherwise.
  */
 export async function upgradeRecords(
   state: StateArea,
@@ -35,7 +35,7 @@ export async function upgradeRecords(
   try {
     await state.write(operations);
   } catch (error) {
-    // Another member of the cluster has done it.
+    // Another member of the cluster has upgraded them.
     if (!isConflict(error)) throw error;
   }
 }

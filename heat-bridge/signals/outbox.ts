@@ -1,4 +1,4 @@
-/** Signals that were accepted and are not delivered yet: durable, and sealed. */
+/** Outbox: accepted signals that are not delivered yet, durable and sealed. */
 
 import { createHash, randomInt, randomUUID } from 'node:crypto';
 import type { SharedArea, StateChange, StateOperation } from '#master';
@@ -24,17 +24,17 @@ import { emptySuccess } from './signal.ts';
 /** A signal before it is accepted. */
 export type NewRecord = Omit<OutboxRecord, 'acceptedAt' | 'id' | 'sequence'>;
 
-/** The request that brought a signal, and the place of the signal in it. */
+/** Request that carried a signal, and the position of the signal in it. */
 export interface RequestReference {
   readonly request: string;
   readonly place: number;
 }
 
-/** A record in memory: what it takes to find it, and to give its room back. */
+/** In-memory head of a record: enough to find it and to release its quota. */
 export interface PendingSignal {
   readonly id: string;
   readonly alias: string;
-  /** The id of the handle; `undefined`: it is held until one is registered. */
+  /** Id of the handle, or `undefined` while the signal is held. */
   readonly handle: string | undefined;
   readonly sequence: number;
   readonly minion: string;
@@ -43,56 +43,58 @@ export interface PendingSignal {
   readonly owner: string | undefined;
   readonly acceptedAt: number;
   readonly bytes: number;
-  /** Whether it is in the store; no try before that. */
+  /** Resolves to whether the record was stored. Delivery waits for it. */
   readonly isWritten: Promise<boolean>;
 }
 
-/** What became of a signal that was to be accepted. */
+/** Result of {@link Outbox.accept}. */
 export type AcceptResult =
   | { readonly kind: 'accepted'; readonly id: string }
-  /** It was, when the same request came before. */
+  /** The same request was accepted before. */
   | { readonly kind: 'repeated'; readonly id: string }
   | { readonly kind: 'full'; readonly quota: FullQuota };
 
 export interface OutboxOptions {
   readonly state: SharedArea;
   readonly quotas: OutboxQuotaOptions;
-  /** As long as a request that was sent once can come again, milliseconds. */
+  /** Time for which a request can be repeated, in milliseconds. */
   readonly keepMarksMs: number;
-  /** How long what is over is kept, milliseconds. */
+  /** Time for which dead letters are stored, in milliseconds. */
   readonly deadLetterTtlMs: number;
   readonly now: () => number;
 }
 
-/** Takes the signals of an outbox as they come. */
+/** Consumer of the outbox. */
 export interface PendingSignals {
   /**
-   * Of each record, in the order of acceptance: before it is in the store, and in a cluster when it
-   * is, whichever member accepted it.
+   * Called for each record, in the order of acceptance. Without a cluster, it is called before the
+   * record is stored. In a cluster, it is called after that, for records of any member.
    */
   add(pending: PendingSignal): void;
-  /** Of each that another member has given to a handle, dropped or ended. */
+  /** Called for each record that another member assigned to a handle, dropped or ended. */
   forget(pending: PendingSignal): void;
 }
 
-/** A row of the outbox in the store of a cluster. */
+/** Row of the outbox in the store of a cluster. */
 interface FollowedRow {
   readonly id: string;
-  /** Rows have the order of the log by it. */
+  /** Revision of the row, which gives its position in the log. */
   readonly revision: number;
 }
 
-/** Numbers of a millisecond. */
+/** Sequence numbers per millisecond. */
 const ticks = 1000;
 
 const writtenBefore = Promise.resolve(true);
 
 /**
- * The signals that were accepted and are not over: in the store, written before the guest is
- * answered, and by name in memory. What is written together is all there after a crash, or not at all.
+ * Accepted signals that have not reached a final state. Each is stored before the guest gets its
+ * reply; memory has the head only. After a crash, a transaction is present completely or not at
+ * all.
  *
- * The members of a cluster have one outbox. Each follows what the others write, and each may accept,
- * drop and requeue signals; what comes of a delivery is written under the lease of who delivers.
+ * The members of a cluster share one outbox. Each follows the writes of the others, and each may
+ * accept, drop and requeue signals. The results of a delivery are written under the lease of the
+ * delivering member.
  */
 export class Outbox {
   readonly dead: DeadLetterList;
@@ -100,7 +102,7 @@ export class Outbox {
   readonly #options: OutboxOptions;
   readonly #quotas: OutboxQuotas;
   readonly #pending = new Map<string, PendingSignal>();
-  /** Of the rows that there are, by {@link rowName}; empty where no other master writes them. */
+  /** Stored rows by {@link rowName}. Empty without a cluster. */
   readonly #rows = new Map<string, FollowedRow>();
   #consumer: PendingSignals | undefined;
   #lastSequence = 0;
@@ -112,7 +114,7 @@ export class Outbox {
     this.#quotas = new OutboxQuotas(options.quotas);
   }
 
-  /** With what a process before this one left. */
+  /** Opens the outbox with the stored signals. */
   static async open(options: OutboxOptions): Promise<Outbox> {
     const { state, deadLetterTtlMs, now } = options;
     const dead = await DeadLetterList.open({ state, keepMs: deadLetterTtlMs, now });
@@ -122,12 +124,12 @@ export class Outbox {
     return outbox;
   }
 
-  /** Other members write here too: what is in the store is known by following it. */
+  /** Whether other members write to the outbox, so that its rows are known by following the log. */
   get #isFollowed(): boolean {
     return this.#options.state.cluster !== undefined;
   }
 
-  /** All that is not over, the oldest first; in a cluster in the order of its log. */
+  /** Pending signals, the oldest first; in a cluster, in the order of its log. */
   get pending(): readonly PendingSignal[] {
     const all = [...this.#pending.values()];
     if (!this.#isFollowed) return all.sort((a, b) => a.sequence - b.sequence);
@@ -138,7 +140,10 @@ export class Outbox {
     return placed.sort((a, b) => a.revision - b.revision).map(({ pending }) => pending);
   }
 
-  /** How many are not over, and since when the oldest of them waits: milliseconds since 1970. */
+  /**
+   * Returns the numbers of waiting and held signals, and the acceptance time of the oldest in
+   * milliseconds since 1970.
+   */
   figures(): { readonly waiting: number; readonly held: number; readonly since?: number } {
     let held = 0;
     let since = Number.POSITIVE_INFINITY;
@@ -150,12 +155,15 @@ export class Outbox {
     return { waiting: size - held, held, ...(size === 0 ? {} : { since }) };
   }
 
-  /** Gives what is accepted from now on to who delivers it. */
+  /** Consumer of the signals that are accepted from now on. */
   set consumer(consumer: PendingSignals) {
     this.#consumer = consumer;
   }
 
-  /** Accepts a signal; durable when it resolves. @throws StoreError when it cannot be kept */
+  /**
+   * Accepts a signal. Resolves when it is durable.
+   * @throws StoreError if it cannot be stored
+   */
   async accept(fresh: NewRecord, mark: RequestReference | undefined): Promise<AcceptResult> {
     const key = mark === undefined ? undefined : requestKey(fresh.minion, mark);
     const id = mark === undefined ? randomUUID() : signalIdOf(fresh, mark);
@@ -164,29 +172,32 @@ export class Outbox {
     }
     const sequence = this.#nextSequence();
     const record = { ...fresh, id, sequence, acceptedAt: this.#options.now() };
-    // The same request is under way.
+    // The same request is being stored.
     if (await this.#pending.get(id)?.isWritten) return { kind: 'repeated', id };
     const value = encodeRecord(record);
     const quota = this.#quotas.tryTake({ ...fresh, bytes: value.length });
     if (quota !== undefined) return { kind: 'full', quota };
     const result = await this.#write(record, value, key);
-    // Another member took the same request, or gave the same number, in the same moment.
+    // At the same time, another member stored the same request or used the same sequence number.
     return result ?? this.accept(fresh, mark);
   }
 
-  /** The whole record. */
+  /** Returns the whole record, or `undefined` if it is no longer in the outbox. */
   async read({ alias, sequence }: PendingSignal): Promise<OutboxRecord | undefined> {
     const entry = await this.#options.state.get(recordKey(alias, sequence));
     return entry && decodeRecord(entry);
   }
 
-  /** It is dropped; durable when it resolves. */
+  /** Drops a signal. Resolves when the change is durable. */
   async remove(pending: PendingSignal): Promise<void> {
     await this.#options.state.write([this.#deletion(pending)]);
     this.#forget(pending);
   }
 
-  /** It is delivered; durable when it resolves. @throws StoreError ERR_REVISION as {@link #settle} */
+  /**
+   * Moves a signal to the delivered list. Resolves when it is durable.
+   * @throws StoreError ERR_REVISION as {@link #settle}
+   */
   markDelivered(
     pending: PendingSignal,
     record: OutboxRecord,
@@ -196,7 +207,7 @@ export class Outbox {
   }
 
   /**
-   * It will not be delivered; durable when it resolves.
+   * Moves a signal to the dead-letter list. Resolves when it is durable.
    * @throws StoreError ERR_REVISION as {@link #settle}
    */
   async moveToDeadLetter(
@@ -211,7 +222,10 @@ export class Outbox {
     return dead;
   }
 
-  /** As {@link moveToDeadLetter}. @returns whether nobody else has taken it out before */
+  /**
+   * Calls {@link moveToDeadLetter}.
+   * @returns whether the record was still in the outbox
+   */
   async moveIfThere(
     pending: PendingSignal,
     record: OutboxRecord,
@@ -227,9 +241,9 @@ export class Outbox {
   }
 
   /**
-   * Takes a record out of the outbox, with what became of it.
-   * @throws StoreError ERR_REVISION where another member of the cluster delivers by now, or has
-   * taken it out: nothing was written
+   * Removes a record from the outbox and stores its result, in one transaction.
+   * @throws StoreError ERR_REVISION if another member delivers now or has removed the record;
+   * nothing was written then
    */
   async #settle(pending: PendingSignal, operations: readonly StateOperation[]): Promise<void> {
     const { state } = this.#options;
@@ -242,7 +256,10 @@ export class Outbox {
     this.#forget(pending);
   }
 
-  /** In a cluster, of the row as it is known here. */
+  /**
+   * Returns the operation that deletes a row; in a cluster, only at the revision that this member
+   * has seen.
+   */
   #deletion(pending: PendingSignal): StateOperation {
     const { alias, sequence } = pending;
     const row = this.#rows.get(rowName(pending));
@@ -251,8 +268,8 @@ export class Outbox {
   }
 
   /**
-   * Gives a record that was held to its handle; durable when it resolves.
-   * @returns the quota of the handle that is full; the record stays as it was
+   * Assigns a held record to its handle. Resolves when the change is durable.
+   * @returns the exhausted quota of the handle; the record is unchanged then
    */
   async assign(
     pending: PendingSignal,
@@ -284,13 +301,13 @@ export class Outbox {
     return undefined;
   }
 
-  /** As before it was to be in the place of another record. */
+  /** Restores the quota of the previous record. */
   #countAgain(pending: PendingSignal, use: QuotaUse): void {
     this.#quotas.release(use);
     this.#quotas.take(pending);
   }
 
-  /** Writes over a row, unless another member has. */
+  /** Overwrites a row, unless another member has changed it. */
   async #writeIfSame(
     put: StateOperation & { readonly op: 'put' },
     pending: PendingSignal,
@@ -303,7 +320,7 @@ export class Outbox {
     }
   }
 
-  /** Changes the signal of a record that is held; durable when it resolves. */
+  /** Changes the signal of a held record. Resolves when the change is durable. */
   async rewrite(pending: PendingSignal, record: OutboxRecord): Promise<void> {
     const key = recordKey(record.alias, record.sequence);
     const put = { op: 'put', key, value: encodeRecord(record) } as const;
@@ -312,7 +329,7 @@ export class Outbox {
   }
 
   /**
-   * Puts a record that was over behind the others of its handle; durable when it resolves.
+   * Moves a dead letter to the end of its handle's queue. Resolves when the change is durable.
    * @throws BridgeError ERR_SIGNAL_UNKNOWN, ERR_SIGNAL_QUOTA
    */
   async requeue(id: string, handle: HandleInfo): Promise<OutboxRecord> {
@@ -326,7 +343,7 @@ export class Outbox {
     if (quota !== undefined) {
       throw new BridgeError('ERR_SIGNAL_QUOTA', `the outbox is full (${quota}); try again later`);
     }
-    // Counted where it is followed.
+    // In a cluster, the follower counts the record.
     if (this.#isFollowed) this.#quotas.release(use);
     const put = { op: 'put', key: recordKey(record.alias, sequence), value } as const;
     await this.dead.take(id, revision, [put]);
@@ -362,14 +379,17 @@ export class Outbox {
       await written;
       return { kind: 'accepted', id: record.id };
     } catch (error) {
-      // What too few members have confirmed is there all the same.
+      // A record without a quorum of confirmations may still be in the log.
       if (!this.#rows.has(rowName(pending))) this.#forget(pending);
       if (!isConflict(error)) throw error;
       return this.#isFollowed ? undefined : { kind: 'repeated', id: record.id };
     }
   }
 
-  /** What is in the store; in a cluster also what any member makes of it, in the order of the log. */
+  /**
+   * Applies a stored row. In a cluster, also applies the changes of other members, in the order of
+   * the log.
+   */
   #note(change: StateChange): void {
     if (change.type === 'delete') {
       const name = change.key.slice(2).join('/');
@@ -401,7 +421,10 @@ export class Outbox {
     this.#consumer?.add(pending);
   }
 
-  /** By the clock, so that a number is not used again when the outbox was empty at the start. */
+  /**
+   * Returns the next sequence number. It follows the clock, so numbers are not reused if the
+   * outbox was empty at the start.
+   */
   #nextSequence(): number {
     const clock = this.#options.now() * ticks + (this.#isFollowed ? randomInt(ticks) : 0);
     this.#lastSequence = Math.max(this.#lastSequence + 1, clock);
@@ -445,7 +468,10 @@ function assignToHandle(handle: HandleInfo, record: OutboxRecord): OutboxRecord 
   return { ...rest, signal, handle: id, stack, ...(owner === undefined ? {} : { owner }) };
 }
 
-/** Ids tell a signal from all others [THREATS B-04]; a request has the same ones each time. */
+/**
+ * Returns an id that is unique to the signal [THREATS B-04] and the same each time its request is
+ * repeated.
+ */
 function signalIdOf({ alias, minion }: NewRecord, { request, place }: RequestReference): string {
   const text = JSON.stringify([alias, minion, request, place]);
   return createHash('sha256').update(text).digest('base64url').slice(0, 32);
@@ -455,7 +481,7 @@ function recordKey(alias: string, sequence: number): readonly string[] {
   return ['signals', 'outbox', alias, String(sequence).padStart(16, '0')];
 }
 
-/** An alias holds no slash. */
+/** Returns a unique name. An alias contains no slash. */
 function rowName({ alias, sequence }: Pick<PendingSignal, 'alias' | 'sequence'>): string {
   return recordKey(alias, sequence).slice(2).join('/');
 }

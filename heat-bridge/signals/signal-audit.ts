@@ -29,7 +29,9 @@ function meantBy({ id, alias }: OutboxSelection): string {
   return id ?? alias ?? '*';
 }
 
-/** A signal that was permitted, and that no handle was registered for in time. */
+/**
+ * Writes the record of a permitted signal that expired because no handle was registered in time.
+ */
 export function auditExpired(
   audit: ExtensionHost['audit'],
   { alias, minion, member }: OutboxRecord,
@@ -40,7 +42,7 @@ export function auditExpired(
   audit.append({ who, action: 'signal', what, outcome: 'expired', detail });
 }
 
-/** Writes the record of a handle that the metadata of a server names, or no longer names. */
+/** Writes the record of a handle that the metadata of a server added or removed. */
 export function auditStackHandle(
   audit: ExtensionHost['audit'],
   action: 'handle.add' | 'handle.remove',

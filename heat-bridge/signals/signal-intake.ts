@@ -26,20 +26,20 @@ export interface SignalIntakeOptions {
   readonly handles: Pick<HandleRegistry, 'findFor'>;
   readonly outbox: Pick<Outbox, 'accept'>;
   readonly held: Pick<HeldSignals, 'delay' | 'has' | 'release'>;
-  /** Whether signals without a handle are held, or refused. */
+  /** Whether signals without a handle are held instead of rejected. */
   readonly holdsUnregistered: boolean;
-  /** Returns the arguments of the call of `salt-call` that fired an event, once it returns. */
+  /** Returns the arguments of the `salt-call` that fired an event, when its return arrives. */
   readonly returnedArguments:
     | ((minion: string, tag: string) => Promise<readonly WireValue[] | undefined>)
     | undefined;
   readonly admission: MinionKeys;
-  /** Largest signal, bytes as JSON. */
+  /** Maximum size of a signal, in bytes of JSON. */
   readonly maxBytes: number;
   readonly now: () => number;
   readonly reports: Pick<SignalReporter, 'accepted' | 'held' | 'refused' | 'unreadable'>;
 }
 
-/** What is read of an event. */
+/** Fields of an event that the intake reads. */
 export type TakenSignal = Partial<TriggerEvent> &
   Pick<TriggerEvent, 'data' | 'request' | 'sender' | 'tag'>;
 
@@ -49,10 +49,10 @@ type ReadSignal = Pick<OutboxRecord, 'isEmpty' | 'signal'>;
 /** Result of accepting a signal. */
 export type IntakeResult =
   | { readonly kind: 'accepted'; readonly id: string }
-  /** `isFull`: there may be room for it later. */
+  /** `isFull`: a quota is exhausted, so a retry may succeed. */
   | { readonly kind: 'refused'; readonly reason: string; readonly isFull: boolean };
 
-/** Takes what minions signal. */
+/** Accepts the signals of minions. */
 export class SignalIntake implements TakesSignals {
   readonly #options: SignalIntakeOptions;
 
@@ -65,24 +65,27 @@ export class SignalIntake implements TakesSignals {
     return parseSignalTag(tag) !== undefined;
   }
 
-  /** A signal for a handle waits for its minion's rate like a request. */
+  /**
+   * Whether the event counts against its minion's request rate, which applies to signals of
+   * handles.
+   */
   isDelayed(tag: string): boolean {
     return this.isWanted(tag);
   }
 
   /**
-   * Accepts the event of a minion that the policy permitted; it is durable when this resolves. One
-   * whose handle is not registered for its minion is held until it is. The same request again adds
-   * none. The minion gets no error, so an event that cannot be read becomes a FAILURE for Heat.
-   * @returns the id of the signal; `undefined`: it was refused
-   * @throws StoreError when it cannot be kept
+   * Accepts a permitted event of a minion. Resolves when it is durable. If no handle is registered
+   * for its minion, the signal is held. A repeated request adds no signal. The minion gets no
+   * error, so an unreadable event becomes a FAILURE for Heat.
+   * @returns the id of the signal, or `undefined` if it was rejected
+   * @throws StoreError if it cannot be stored
    */
   async take(signal: TakenSignal): Promise<string | undefined> {
     const result = await this.#accept(signal, true);
     return result.kind === 'accepted' ? result.id : undefined;
   }
 
-  /** Accepts a signal of a sender that gets the result: data that cannot be read is refused. */
+  /** Accepts a signal of a sender that gets the result. Unreadable data is rejected. */
   accept(signal: TakenSignal): Promise<IntakeResult> {
     return this.#accept(signal, false);
   }
@@ -91,11 +94,11 @@ export class SignalIntake implements TakesSignals {
     const { tag, sender, request } = taken;
     const named = parseSignalTag(tag);
     if (named === undefined || sender === undefined) {
-      return { kind: 'refused', reason: 'it is for no handle', isFull: false };
+      return { kind: 'refused', reason: 'the tag does not name a handle', isFull: false };
     }
     const { handles, held, maxBytes, now, reports } = this.#options;
     const { alias, member } = named;
-    // What was held before comes first.
+    // Signals that were held before come first.
     if (held.has(alias, sender) && handles.findFor(alias, sender) !== undefined) {
       await held.release(alias, sender, true);
     }
@@ -121,7 +124,7 @@ export class SignalIntake implements TakesSignals {
     const whole = handle && { ...common, ...handleFieldsOf(handle), ...signal };
     const { outbox } = this.#options;
     let acceptance = await outbox.accept(isHeld || whole === undefined ? waiting : whole, mark);
-    // Too many are held: the handle decides without the data.
+    // Too many signals are held: the handle decides without the data.
     if (acceptance.kind === 'full' && isHeld && whole !== undefined) {
       acceptance = await outbox.accept(whole, mark);
     }
@@ -132,7 +135,7 @@ export class SignalIntake implements TakesSignals {
       else reports.accepted(sender, alias, id, taken.jid);
       if (later !== undefined) held.delay(id, sender, later);
     }
-    // The handle may have come while it was written.
+    // The handle may have been registered during the write.
     if (handle === undefined && handles.findFor(alias, sender) !== undefined) {
       await held.release(alias, sender);
     }
@@ -140,8 +143,8 @@ export class SignalIntake implements TakesSignals {
   }
 
   /**
-   * The signal in the arguments of `salt-call`, which returns them after the event; `undefined`: they
-   * hold no data, and the handle decides.
+   * Returns the signal in the arguments of `salt-call`, which returns them after the event.
+   * Resolves to `undefined` if they have no data; the handle decides then.
    */
   #signalOfReturn(
     minion: string,
@@ -176,8 +179,9 @@ export class SignalIntake implements TakesSignals {
 }
 
 /**
- * Reads the data of an event. If it has none, the arguments of the call that fired it may have it.
- * @returns `source` where the arguments are to follow
+ * Reads the data of an event. If it has none, the arguments of the call that fired it may contain
+ * it.
+ * @returns `source` if the arguments arrive later
  */
 function readData(
   { data, body }: TakenSignal,
@@ -191,8 +195,8 @@ function readData(
 }
 
 /**
- * Returns the signal in place of data that cannot be read. If the event has no data, the handle
- * decides; without a handle, `isEmpty` leaves the decision to the handle that is registered later.
+ * Returns the signal that replaces unreadable data. If the event has no data, the handle decides.
+ * Without a handle, `isEmpty` defers the decision to the handle that is registered later.
  */
 function substituteFor(
   problem: SignalProblem,

@@ -1,4 +1,7 @@
-/** Reports the progress of signals as events, log lines and trace spans, without their contents or destinations. */
+/**
+ * Reports the progress of signals as events, log lines and trace spans, without their contents or
+ * destinations.
+ */
 
 import type { Logger } from 'pino';
 import type { WireMap } from '#minion-protocol';
@@ -8,13 +11,13 @@ import type { FullQuota } from './outbox-quotas.ts';
 import type { OutboxRecord } from './outbox-records.ts';
 import type { SignalProblem } from './signal.ts';
 
-/** Follows signals through traces. */
+/** Traces of signals. */
 export type SignalTraces = Pick<Traces, 'signalAccepted' | 'signalOver'>;
 
-/** Why a permitted signal does not go to its handle. */
+/** Reason why a permitted signal was not accepted. */
 export type SignalRefusal = FullQuota | SignalProblem | 'expired' | 'member' | 'unregistered';
 
-/** Below `saltbridge/bridge/`, where minions cannot emit anything. */
+/** Tags below `saltbridge/bridge/`, where minions cannot fire events. */
 const signalTags = {
   accepted: 'signal/accepted',
   held: 'signal/held',
@@ -23,34 +26,37 @@ const signalTags = {
   failed: 'signal/failed',
 };
 
-/** Why a signal is refused, as people read it. */
+/** Messages for rejected signals, by reason. */
 export const refusalTexts: Readonly<Record<SignalRefusal, string>> = {
-  bytes: 'it is larger than signal_bytes',
+  bytes: 'the signal exceeds signal_bytes',
   room: 'the outbox is full',
-  'data-no-json': 'data is no JSON',
+  'data-no-json': 'data has a value that JSON cannot represent',
   empty:
-    'it has no data, or data that Salt cannot read; send {"status": "SUCCESS"}, or register the handle with --empty-is-success',
-  'field-unknown': 'it has other fields than status, reason and data',
-  'not-a-map': 'it is no map',
-  'reason-no-text': 'reason is no text',
-  'status-unknown': 'status is neither SUCCESS nor FAILURE',
-  unreadable: 'its data is neither YAML nor JSON',
+    'the event has no data, or data that Salt cannot read; send {"status": "SUCCESS"}, or register the handle with --empty-is-success',
+  'field-unknown': 'unknown field; a signal has status, reason and data',
+  'not-a-map': 'the data is not a map',
+  'reason-no-text': 'reason is not a string',
+  'status-unknown': 'status must be SUCCESS or FAILURE',
+  unreadable: 'the data is neither YAML nor JSON',
   entries: 'the outbox is full',
   expired: 'the handle has expired',
   member: 'the handle is not for this member',
-  held: 'too many signals of this minion wait for handles that are not registered',
-  perMinion: 'too many signals of this minion wait',
-  perOwner: 'too many signals wait for the handles of this owner',
-  perStack: 'too many signals for this stack wait',
-  unregistered: 'no handle of this alias is registered for this minion',
+  held: 'too many signals of this minion are held for unregistered handles',
+  perMinion: 'too many signals of this minion are pending',
+  perOwner: 'too many signals are pending for the handles of this owner',
+  perStack: 'too many signals are pending for this stack',
+  unregistered: 'no handle with this alias is registered for this minion',
 };
 
-/** Tells what becomes of signals: never what was signalled, or where to. */
+/**
+ * Reports the states of signals as events, log lines and trace spans, without their data and
+ * destinations.
+ */
 export class SignalReporter {
   readonly #fire: (tag: string, data: WireMap) => void;
   readonly #log: Logger;
   readonly #traces: SignalTraces | undefined;
-  /** How many are over since the start. */
+  /** Numbers of delivered and dead signals since the start. */
   readonly over = { delivered: 0, dead: 0 };
 
   constructor(
@@ -63,16 +69,22 @@ export class SignalReporter {
     this.#traces = traces;
   }
 
-  /** @param jid - the job that the signal was fired in, by the minion's own word */
+  /**
+   * Reports an accepted signal.
+   * @param jid - job that fired the signal, as claimed by the minion
+   */
   accepted(minion: string, handle: string, signal: string, jid: string | undefined): void {
     this.#fire(signalTags.accepted, { id: minion, handle, signal });
     this.#traces?.signalAccepted(minion, signal, jid);
   }
 
-  /** @param jid - as of {@link accepted} */
+  /**
+   * Reports a held signal.
+   * @param jid - as for {@link accepted}
+   */
   held(minion: string, handle: string, signal: string, jid: string | undefined): void {
     this.#fire(signalTags.held, { id: minion, handle, signal });
-    const text = 'no handle is registered for the signal; it is held until one is';
+    const text = 'no handle is registered for the signal; it is held until one is registered';
     this.#log.warn({ minion, handle, signal }, text);
     this.#traces?.signalAccepted(minion, signal, jid);
   }
@@ -80,14 +92,14 @@ export class SignalReporter {
   refused(minion: string, handle: string, refusal: SignalRefusal): void {
     const reason = refusalTexts[refusal];
     this.#fire(signalTags.refused, { id: minion, handle, reason });
-    this.#log.warn({ minion, handle, code: refusal, reason }, 'signal refused');
+    this.#log.warn({ minion, handle, code: refusal, reason }, 'signal rejected');
   }
 
-  /** An event that a minion fired and that is sent to Heat as a failure. */
+  /** Reports an unreadable event of a minion, which is sent to Heat as a failure. */
   unreadable(minion: string, handle: string, problem: SignalProblem): void {
     const reason = refusalTexts[problem];
     this.#fire(signalTags.refused, { id: minion, handle, reason });
-    const text = 'event of a minion was not understood';
+    const text = 'event of a minion could not be read; Heat gets a failure';
     this.#log.warn({ minion, handle, code: problem, reason }, text);
   }
 
@@ -99,13 +111,19 @@ export class SignalReporter {
     this.#traces?.signalOver(record, undefined);
   }
 
-  /** @param info - of its handle; `undefined`: there is none */
+  /**
+   * Reports a signal that will not be delivered.
+   * @param info - its handle, or `undefined` if there is none
+   */
   givenUp(record: OutboxRecord, info: HandleInfo | undefined, reason: string): void {
     const { id: signal, alias: handle, minion } = record;
     const place = info === undefined ? {} : { transport: info.transport, origin: info.origin };
     this.over.dead += 1;
     this.#fire(signalTags.failed, { id: minion, handle, signal, reason });
-    this.#log.warn({ minion, handle, signal, reason, ...place }, 'signal given up');
+    this.#log.warn(
+      { minion, handle, signal, reason, ...place },
+      'signal moved to the dead-letter list',
+    );
     this.#traces?.signalOver(record, reason);
   }
 }

@@ -1,4 +1,4 @@
-/** Handles and outbox over HTTP, for services. */
+/** HTTP routes of handles and the outbox, for services. */
 
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
@@ -19,8 +19,8 @@ import type { OutboxApi } from './signals-api.ts';
 const EntriesSchema = Type.Array(OutboxEntrySchema);
 
 /**
- * See {@link addRegistrationRoutes}; besides `GET`, `DELETE handles/<alias>/outbox` and `POST
- * handles/<alias>/outbox/retry`.
+ * Adds the routes of {@link addRegistrationRoutes} for handles, and `GET`, `DELETE
+ * handles/<alias>/outbox` and `POST handles/<alias>/outbox/retry`.
  */
 export function addSignalRoutes(
   app: FastifyInstance,
@@ -38,18 +38,18 @@ export function addSignalRoutes(
     // Selects one of several handles with the same alias.
     query: { stack: Type.Optional(Type.String()) },
     summaries: {
-      add: 'Registers a handle of Heat, or a webhook; it is of whoever asks',
-      replace: 'Registers a handle in the place of one of this alias',
-      list: "The caller's handles",
-      show: "A handle of the caller's",
-      remove: 'Forgets a handle and its secrets',
+      add: 'Registers a Heat handle or a webhook; the caller becomes its owner',
+      replace: 'Replaces the handle with this alias',
+      list: "Lists the caller's handles",
+      show: "Returns one of the caller's handles",
+      remove: 'Removes a handle and its secrets',
     },
     body: RegistrationSchema,
     info: HandleSchema,
     details: HandleSchema,
     read: (given, subject) => {
       const registration = parseHandleRegistration({ ...given, owner: ownerNameOf(subject) });
-      // Who will be in a group is not known: only a rule for any minion permits it.
+      // The members of a group may change, so only a rule for any minion permits the registration.
       const minions = isForGroups(registration) ? undefined : registration.minions;
       return { registration, minions };
     },
@@ -67,13 +67,13 @@ export function addSignalRoutes(
       schema: describeRoute({ summary, answer: EntriesSchema }),
       handler: async (request) => {
         const { api, by, of } = await owned(request);
-        // Another's handle is as unknown as one that does not exist.
+        // Another owner's handle gets the same error as an unknown one.
         const { alias } = await api.show(nameIn(request, 'alias'), of);
         return signals.as(by).outbox[operation]({ alias, owner: of.owner });
       },
     });
   };
-  addOutboxRoute('GET', '', 'list', 'Signals of a handle that are not delivered');
-  addOutboxRoute('DELETE', '', 'drop', 'Forgets the signals of a handle');
-  addOutboxRoute('POST', '/retry', 'retry', 'Tries the signals that were given up again');
+  addOutboxRoute('GET', '', 'list', 'Lists the undelivered signals of a handle');
+  addOutboxRoute('DELETE', '', 'drop', 'Drops the signals of a handle');
+  addOutboxRoute('POST', '/retry', 'retry', 'Retries the dead letters of a handle');
 }

@@ -1,9 +1,12 @@
-/** A signal as Heat takes it: parsed from the data of an event, within limits. A guest does not choose its id. */
+/**
+ * Signals in Heat's form, parsed from event data within limits. A guest cannot choose the signal's
+ * id.
+ */
 
 import { isWireMap, type WireValue } from '#minion-protocol';
 import { writeJson } from '#runtime';
 
-/** A value that JSON can carry. */
+/** Value that JSON can represent. */
 type Json =
   | null
   | boolean
@@ -13,13 +16,13 @@ type Json =
   | readonly Json[]
   | { readonly [name: string]: Json };
 
-/** A signal without its id, which the bridge makes. */
+/** Signal without its id, which the bridge sets. */
 export interface Signal {
-  /** Heat knows no other word, and takes none in small letters [heat WaitConditionHandle]. */
+  /** Status. Heat accepts these two values only, in upper case [heat WaitConditionHandle]. */
   readonly status: 'SUCCESS' | 'FAILURE';
-  /** Why; of a FAILURE Heat shows it as the reason of the stack. */
+  /** Reason. Heat shows the reason of a FAILURE as the stack's status reason. */
   readonly reason?: string;
-  /** What the condition's attribute `data` holds under the id. */
+  /** Value of the condition's attribute `data` under the signal's id. */
   readonly data?: Json;
 }
 
@@ -34,30 +37,31 @@ export type SignalProblem =
   | 'status-unknown'
   | 'unreadable';
 
-/** A signal, or the reason why data is not one. */
+/** Signal, or the reason why data is not one. */
 export type ParsedSignal =
   | { readonly ok: true; readonly signal: Signal }
   | { readonly ok: false; readonly complaint: SignalProblem };
 
-/** A longer reason is cut: that something failed must not be lost over how it was told. */
+/** Maximum length of a reason. A longer one is truncated, so that the signal itself is not lost. */
 const maxReasonLength = 2_048;
 
-/** The signal of an event without data, where the handle accepts such events. */
+/** Signal of an event without data, if the handle accepts such events. */
 export const emptySuccess: Signal = { status: 'SUCCESS' };
 
 /**
- * The signal in place of an event that cannot be read. The minion gets no error for such an event, so
- * Heat gets a failure.
+ * Returns the FAILURE that replaces an unreadable event. The minion gets no error for such an
+ * event, so Heat gets the failure.
  */
 export function unreadableSignal(tag: string, reason: string): Signal {
-  const text = `the event ${tag} was not understood: ${reason}`;
+  const text = `event ${tag} could not be read: ${reason}`;
   return { status: 'FAILURE', reason: truncateReason(text) };
 }
 
 /**
- * Reads `status`, `reason` and `data`, one of which is needed. Any other field is refused, as Heat
- * would drop the whole signal without a word for it; so is `id`, by which one guest could count twice.
- * @param maxBytes - of the signal as JSON
+ * Parses `status`, `reason` and `data`, at least one of which is required. Other fields are
+ * rejected, because Heat would silently drop the whole signal. `id` is rejected too, because one
+ * guest could use it to count twice.
+ * @param maxBytes - maximum size of the signal, in bytes of JSON
  */
 export function parseSignal(said: WireValue | undefined, maxBytes: number): ParsedSignal {
   if (said === undefined || said === null) return { ok: false, complaint: 'empty' };
@@ -83,8 +87,8 @@ export function parseSignal(said: WireValue | undefined, maxBytes: number): Pars
 }
 
 /**
- * The id under which Heat counts: that of the minion, and of the member where the handle has some.
- * No id of a minion holds a slash, so no two can be the same.
+ * Returns the id under which Heat counts the signal: the minion's id and, if the handle has
+ * members, the member's name. Ids are unique, because a minion's id contains no slash.
  */
 export function signalId(minion: string, member: string | undefined): string {
   return member === undefined ? minion : `${minion}/${member}`;
@@ -95,7 +99,10 @@ function truncateReason(reason: string): string {
   return `${[...reason].slice(0, maxReasonLength - 1).join('')}…`;
 }
 
-/** Bytes and dates have no form in JSON that Heat would read as what they are. */
+/**
+ * Converts a value to JSON. Returns `undefined` for bytes and dates, which JSON cannot represent
+ * for Heat.
+ */
 function tryToJson(value: WireValue): Json | undefined {
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return value;
   if (typeof value === 'bigint') return value;

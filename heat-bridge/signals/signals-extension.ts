@@ -1,4 +1,4 @@
-/** Signals as an extension of the bridge. */
+/** Extension of the bridge that provides signals. */
 
 import { masterServices } from '#master';
 import type { BridgeExtensionModule } from '../bridge-extension.ts';

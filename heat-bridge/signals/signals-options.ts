@@ -1,4 +1,4 @@
-/** Options `saltbridge: bridge: handles:`. */
+/** Options in the section `saltbridge: bridge: handles:`. */
 
 import Type from 'typebox';
 import {
@@ -52,27 +52,35 @@ const SignalsSection = Type.Object(
   { additionalProperties: false },
 );
 
-/** The options that a section means. @throws BridgeError ERR_BRIDGE_OPTIONS */
+/**
+ * Parses the section into options.
+ * @throws BridgeError ERR_BRIDGE_OPTIONS
+ */
 export function parseSignalsOptions(given: unknown = {}) {
   const section = parseSection('bridge:handles', SignalsSection, given);
   const { endpoints = [], timeout = 10 } = section;
   return {
-    /** Services that signals may be sent to, by origin. Default: none, so nothing is ever sent. */
+    /** Services to which signals may be sent, by origin. Default: none; no signal is sent then. */
     endpoints: parseSignalEndpoints(
       endpoints.map((it) => (typeof it === 'string' ? { url: it } : it)),
     ),
-    /** Milliseconds for one exchange with a service. */
+    /** Timeout of one request to a service, in milliseconds. Default: 10,000. */
     timeoutMs: timeout * 1000,
-    /** Life of a handle without `expiresAt`, in milliseconds. Default 12 hours. */
+    /** Life of a handle without `expiresAt`, in milliseconds. Default: 12 hours. */
     handleTtlMs: (section.handle_ttl ?? 43_200) * 1000,
-    /** Time for which a signal without a handle is held, in milliseconds; 0: not at all. */
+    /**
+     * Time for which a signal without a handle is held, in milliseconds. 0 rejects such signals.
+     * Default: 10 minutes.
+     */
     heldTtlMs: (section.held_ttl ?? 600) * 1000,
-    /** Bytes of registered handles. */
+    /** Limits on the stored bytes of handles. Default: 64 MiB in total, 16 MiB per owner. */
     handleBytes: {
       total: section.handle_bytes ?? 67_108_864,
       perOwner: section.handle_bytes_per_owner ?? 16_777_216,
     },
-    /** Maximum size of a signal, in bytes of JSON. Zaqar takes 256 KiB. */
+    /**
+     * Maximum size of a signal, in bytes of JSON. Default: 128 KiB. Zaqar accepts up to 256 KiB.
+     */
     maxBytes: section.signal_bytes ?? 131_072,
     quotas: {
       perMinion: section.per_minion ?? 2_000,
@@ -88,13 +96,13 @@ export function parseSignalsOptions(given: unknown = {}) {
       maxDelayMs: (section.retry_max_delay ?? 60) * 1000,
     },
     /**
-     * Milliseconds between two signals of one id by HEAT_SIGNAL or TOKEN_SIGNAL, which Heat stores
-     * only after it has answered.
+     * Delay between two signals with the same id by HEAT_SIGNAL or TOKEN_SIGNAL, in milliseconds.
+     * Heat stores such a signal only after it has replied. Default: 3,000.
      */
     sameIdMs: (section.same_id_wait ?? 3) * 1000,
-    /** Exchanges at a time with one service. */
+    /** Maximum number of concurrent requests to one service. Default: 8. */
     perEndpoint: section.per_endpoint ?? 8,
-    /** Time for which a signal stays in the dead-letter list, in milliseconds. Default 7 days. */
+    /** Time for which a signal stays in the dead-letter list, in milliseconds. Default: 7 days. */
     deadLetterTtlMs: (section.dead_letter_ttl ?? 604_800) * 1000,
   };
 }

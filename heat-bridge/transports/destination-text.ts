@@ -1,9 +1,9 @@
-/** Checks of what Heat gives for a handle. No error repeats what was given. */
+/** Validation of handles' destinations. No error message repeats the given text. */
 
 import { BridgeError } from '../errors.ts';
 import type { Credentials } from '../openstack/log-in.ts';
 
-/** Credentials as Heat writes them. */
+/** Credentials in Heat's form. */
 interface LoginForm {
   readonly auth_url: string;
   readonly user_id: string;
@@ -11,7 +11,10 @@ interface LoginForm {
   readonly project_id: string;
 }
 
-/** @throws BridgeError ERR_HANDLE_FORM */
+/**
+ * Converts credentials.
+ * @throws BridgeError ERR_HANDLE_FORM
+ */
 export function credentialsOf(form: LoginForm): Credentials {
   return {
     authUrl: checkedUrl(form.auth_url).replace(/\/+$/, ''),
@@ -22,26 +25,30 @@ export function credentialsOf(form: LoginForm): Credentials {
 }
 
 /**
- * Returns an address as it is written, since signatures cover it. Characters that a reader of HTTP
- * or of addresses could take for something else are refused.
+ * Returns a URL unchanged, because signatures cover its text. Characters that HTTP or URL parsers
+ * could interpret differently are rejected.
  * @throws BridgeError ERR_HANDLE_FORM
  */
 export function checkedUrl(text: string): string {
   const isPlain = /^https?:\/\/[\x21-\x7e]+$/.test(text) && !/[\\#"<>^`{|}]/.test(text);
-  if (!isPlain || !URL.canParse(text)) throw destinationError('no plain http or https address');
+  if (!isPlain || !URL.canParse(text)) throw destinationError('must be a plain http or https URL');
   const { username, password } = new URL(text);
   if (username !== '' || password !== '' || text.split('/')[2]?.includes('@')) {
-    throw destinationError('an address with a user in it');
+    throw destinationError('the URL must not contain a user');
   }
   return text;
 }
 
-/** @throws BridgeError ERR_HANDLE_FORM */
+/**
+ * Returns a token that is valid in an HTTP header.
+ * @throws BridgeError ERR_HANDLE_FORM
+ */
 export function checkedToken(text: string): string {
-  if (!/^[\x21-\x7e]+$/.test(text)) throw destinationError('a token that cannot stand in a header');
+  if (!/^[\x21-\x7e]+$/.test(text))
+    throw destinationError('the token has characters that are invalid in a header');
   return text;
 }
 
 export function destinationError(what: string): BridgeError {
-  return new BridgeError('ERR_HANDLE_FORM', `where the handle's signals go: ${what}`);
+  return new BridgeError('ERR_HANDLE_FORM', `signal: ${what}`);
 }

@@ -1,4 +1,4 @@
-/** `POST` to the signal address of heat-api, and the status of a deployment there. */
+/** Delivers signals to heat-api with `POST`, and sets the status of deployments there. */
 
 import Type from 'typebox';
 import type { HttpResult } from '#runtime';
@@ -9,7 +9,10 @@ import { publicServiceUrl } from '../openstack/service-catalog.ts';
 import { encodePath, getRequest, heatBody, jsonOf } from './heat-requests.ts';
 import type { Delivery, ResultDelivery } from './transport.ts';
 
-/** Signals with the token that Heat has obtained. When the token ends, so does the handle. */
+/**
+ * Sends a signal with the token that Heat obtained. The handle becomes unusable when the token
+ * expires.
+ */
 export async function signalWithToken(
   delivery: Delivery<{ readonly url: string; readonly token: string }>,
 ): Promise<DeliveryOutcome> {
@@ -18,8 +21,8 @@ export async function signalWithToken(
 }
 
 /**
- * Signals as the user of the handle. Tokens stay in memory until heat-api refuses one; then one more
- * log-in decides.
+ * Sends a signal as the user of the handle. Tokens are cached in memory. If heat-api rejects a
+ * cached token, one new login decides the result.
  */
 export async function signalWithLogin(
   delivery: Delivery<Credentials & { readonly url: string }>,
@@ -43,7 +46,7 @@ export async function signalWithLogin(
 
 const maxCachedTokens = 10_000;
 
-/** Removes the oldest token beyond the limit: that handle logs in once more. */
+/** Caches a token, and evicts the oldest one above the limit. Its handle then logs in again. */
 function rememberToken(tokens: Map<string, string>, key: string, token: string): void {
   tokens.delete(key);
   tokens.set(key, token);
@@ -60,7 +63,10 @@ function postSignal(delivery: Delivery<unknown>, url: string, token: string): Pr
   });
 }
 
-/** Signals the resource of a deployment as the user of the deployment, or else as the stack's owner. */
+/**
+ * Signals the resource of a deployment as the user of the deployment. If that fails, signals it as
+ * the owner of the stack.
+ */
 export async function signalResource(
   delivery: ResultDelivery<Credentials & { readonly regionName?: string }>,
 ): Promise<DeliveryOutcome> {
@@ -73,11 +79,12 @@ async function signalResourceAsUser({
   resource,
   ask,
 }: ResultDelivery<Credentials & { readonly regionName?: string }>): Promise<DeliveryOutcome> {
-  if (resource === undefined) return { kind: 'final', reason: 'Heat names no resource to signal' };
+  if (resource === undefined) return { kind: 'final', reason: 'Heat named no resource to signal' };
   const login = await logInToKeystone(ask, destination);
   if (!login.isIn) return login.outcome;
   const heat = publicServiceUrl(login.body, 'orchestration', destination.regionName);
-  if (heat === undefined) return { kind: 'final', reason: 'the catalog of the log-in lacks Heat' };
+  if (heat === undefined)
+    return { kind: 'final', reason: "the login's service catalog lacks Heat" };
   const headers = { 'x-auth-token': login.token };
   return deliveryOutcomeOf(
     await ask({ method: 'POST', url: signalUrl(heat, resource), headers, body }),
@@ -91,7 +98,10 @@ function signalUrl(heat: string, { stackPath, name }: Resource): string {
   return `${heat}/stacks/${encodePath(stackPath)}/resources/${encodeURIComponent(name)}/signal`;
 }
 
-/** A pre-signed address is valid for 15 minutes; the owner of the stack may signal as well. */
+/**
+ * Signals as the owner of the stack after a final failure. Pre-signed URLs are valid for 15
+ * minutes only.
+ */
 export async function orAsOwner(
   outcome: DeliveryOutcome,
   { askAsOwner, resource, body }: ResultDelivery<unknown>,
@@ -111,7 +121,10 @@ const isDeployments = compileSchema(
   }),
 );
 
-/** Sets the status of a deployment without a stack: its owner finds it by its config. */
+/**
+ * Sets the status of a deployment without a stack. The owner's login finds the deployment by its
+ * config.
+ */
 export async function setDeploymentStatus({
   id,
   serverId,
@@ -119,7 +132,10 @@ export async function setDeploymentStatus({
   askAsOwner,
 }: ResultDelivery<unknown>): Promise<DeliveryOutcome> {
   if (askAsOwner === undefined) {
-    return { kind: 'final', reason: 'the deployment has no signal, and the stack no login' };
+    return {
+      kind: 'final',
+      reason: 'the deployment has no signal transport, and the stack has no login',
+    };
   }
   const query = `server_id=${encodeURIComponent(serverId)}`;
   const result = await askAsOwner(({ heat }) =>
@@ -129,7 +145,7 @@ export async function setDeploymentStatus({
   if (!read.ok) return deliveryOutcomeOf(result, []);
   const all = isDeployments.Check(read.body) ? read.body.software_deployments : [];
   const found = all.find((it) => it.config_id === id);
-  if (found === undefined) return { kind: 'final', reason: 'Heat has no such deployment any more' };
+  if (found === undefined) return { kind: 'final', reason: 'Heat no longer has this deployment' };
   const put = await askAsOwner(({ heat }) =>
     heat === undefined
       ? undefined

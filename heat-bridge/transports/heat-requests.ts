@@ -1,16 +1,20 @@
-/** Requests to Heat and Zaqar, and their JSON answers. */
+/** Requests to Heat and Zaqar, and their JSON responses. */
 
 import { type HttpResult, type OutgoingRequest, tryParseJson, writeJson } from '#runtime';
 import { errorTextOf } from '../openstack/service-answer.ts';
 import type { Delivery } from './transport.ts';
 
-/** Bounds of an answer. */
+/** Size limit of a response. */
 export interface AnswerLimit {
-  /** A longer answer is refused. */
+  /** Maximum size, in bytes. Larger responses are rejected. */
   readonly maxBytes: number;
 }
 
-/** @param url - `undefined`: the catalog has no such service */
+/**
+ * Creates a GET request.
+ * @param url - `undefined` if the service catalog lacks the service; the result is `undefined`
+ * then
+ */
 export function getRequest(
   url: string | undefined,
   limit: AnswerLimit,
@@ -18,12 +22,18 @@ export function getRequest(
   return url === undefined ? undefined : { method: 'GET', url, ...limitOf(limit) };
 }
 
-/** One byte more, so that a longer answer is distinguished from one that just fits. */
+/**
+ * Returns a limit that is one byte higher, so that a response that exceeds the maximum can be
+ * detected.
+ */
 export function limitOf({ maxBytes }: AnswerLimit): { readonly maxAnswerBytes: number } {
   return { maxAnswerBytes: maxBytes + 1 };
 }
 
-/** The JSON of an answer with status 200 (204: nothing), or why there is none. */
+/**
+ * Parses the JSON of a response with status 200 (`undefined` for 204), or returns the reason why
+ * there is none.
+ */
 export function jsonOf(
   result: HttpResult,
   { maxBytes }: AnswerLimit,
@@ -32,18 +42,23 @@ export function jsonOf(
   if (result.status === 204) return { ok: true, body: undefined };
   if (result.status !== 200) return { ok: false, reason: errorTextOf(result) };
   if (Buffer.byteLength(result.body) > maxBytes) {
-    return { ok: false, reason: `the metadata has more than ${maxBytes} bytes` };
+    return { ok: false, reason: `the response exceeds ${maxBytes} bytes` };
   }
   const body = tryParseJson(result.body);
-  return body === undefined ? { ok: false, reason: 'the answer is no JSON' } : { ok: true, body };
+  return body === undefined
+    ? { ok: false, reason: 'the response is not JSON' }
+    : { ok: true, body };
 }
 
-/** Encodes each part of a path by itself. */
+/** Encodes each segment of a path. */
 export function encodePath(path: string): string {
   return path.split('/').map(encodeURIComponent).join('/');
 }
 
-/** Writes the signal with its id: without one, Heat would count each try as another signal. */
+/**
+ * Serializes the signal with its id. Without an id, Heat would count each attempt as another
+ * signal.
+ */
 export function heatBody({
   record,
   signalId,
@@ -54,8 +69,8 @@ export function heatBody({
 }
 
 /**
- * A reason that Heat can store. Its database has columns of three-byte UTF-8: a character beyond them
- * ends the engine's work on the stack, which then stays in progress.
+ * Returns a reason that Heat can store. Its database columns use three-byte UTF-8. A character
+ * beyond them aborts the engine's work on the stack, which then stays in progress.
  */
 export function storableReason(reason: string): string {
   return reason.toWellFormed().replace(/[\u{10000}-\u{10ffff}]/gu, '\ufffd');

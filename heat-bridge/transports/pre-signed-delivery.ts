@@ -1,4 +1,7 @@
-/** Pre-signed addresses: `PUT` to heat-api-cfn, and objects in Swift, which Heat polls once a second. */
+/**
+ * Delivers to pre-signed URLs: `PUT` to heat-api-cfn, and objects in Swift, which Heat polls once
+ * a second.
+ */
 
 import { hash } from 'node:crypto';
 import { type HttpResult, writeJson } from '#runtime';
@@ -13,12 +16,12 @@ import type { Ask, Delivery, ResultDelivery } from './transport.ts';
 type PreSigned = { readonly url: string };
 
 /**
- * heat-api-cfn also answers 500 to a signal that it will never take, and takes a minute for some; a
- * signal that it refuses so often is given up.
+ * Number of HTTP 500 responses after which a signal is not retried. heat-api-cfn returns 500 also
+ * for signals that it will never accept, and takes up to a minute for some.
  */
 const maxServerErrors = 4;
 
-/** `PUT` to a pre-signed address of heat-api-cfn. */
+/** Sends a signal with `PUT` to a pre-signed URL of heat-api-cfn. */
 export async function putToCfn(
   { destination: { url }, failures, ask }: Delivery<PreSigned>,
   body: string,
@@ -30,7 +33,10 @@ export async function putToCfn(
   return deliveryOutcomeOf(exchange, [200]);
 }
 
-/** All four fields are required, and all are text [heat AWS::CloudFormation::WaitConditionHandle]. */
+/**
+ * Serializes a signal in AWS's form. All four fields are required strings [heat
+ * AWS::CloudFormation::WaitConditionHandle].
+ */
 export function awsBody({ record, signalId }: Delivery<unknown>): string {
   const { status, reason = 'signal received', data = '' } = record.signal;
   return JSON.stringify({
@@ -42,46 +48,55 @@ export function awsBody({ record, signalId }: Delivery<unknown>): string {
 }
 
 /**
- * `POST` to the address of a scaling policy. Heat takes any signal for an alarm, so a failure must not
- * reach it.
+ * Sends `POST` to the URL of a scaling policy. Heat treats any signal as an alarm, so a failure
+ * must not be sent.
  */
 export async function postAlarm(delivery: Delivery<PreSigned>): Promise<DeliveryOutcome> {
   const { destination, record, ask } = delivery;
   if (record.signal.status === 'FAILURE') {
-    return { kind: 'final', reason: 'a scaling policy takes no FAILURE: it would scale' };
+    return {
+      kind: 'final',
+      reason: 'a FAILURE is not sent to a scaling policy, because any signal scales',
+    };
   }
   const { url } = destination;
   return deliveryOutcomeOf(await ask({ method: 'POST', url, body: heatBody(delivery) }), [200]);
 }
 
-/** Milliseconds after which Heat, which reads once a second, is known not to take signals away. */
+/**
+ * Age after which an object is known not to be consumed by Heat, which reads once a second. In
+ * milliseconds.
+ */
 const untakenMs = 5_000;
 
-/** MD5 of what Heat writes once it has taken a signal. */
+/** MD5 of the content that Heat writes after it has read a signal. */
 const unreadSignalEtag = hash('md5', 'in progress');
 
 /**
- * Each `PUT` replaces the object, and one that comes while Heat reads is lost. The next signal
- * therefore waits until Heat has taken the last one, which the digest in the answer to `HEAD` shows. An
- * object that stays for longer is that of a `SwiftSignal`, or of a condition that has not begun: Heat
- * takes nothing away, and Swift keeps every version.
+ * Writes a signal as an object that Heat consumes. Each `PUT` replaces the object, and a write
+ * during Heat's read is lost. The next signal therefore waits until Heat has read the previous
+ * one, which the etag in the response to `HEAD` shows. An object that stays longer belongs to a
+ * `SwiftSignal`, or to a condition that has not started. Heat does not consume it, and Swift
+ * stores every version.
  */
 export async function putSignalObject(delivery: Delivery<PreSigned>): Promise<DeliveryOutcome> {
   const { destination, ask } = delivery;
   return putObject(destination.url, heatBody(delivery), ask, (etag, ageMs) => {
     if (etag === unreadSignalEtag || ageMs >= untakenMs) return undefined;
-    const reason = 'Heat has not taken the signal before this one';
+    const reason = 'Heat has not read the previous signal yet';
     return { kind: 'again', reason, isTurn: true };
   });
 }
 
-/** Writes a signal that a `SwiftSignal` reads: Swift keeps every version, and Heat takes none away. */
+/**
+ * Writes a signal that a `SwiftSignal` reads. Swift stores every version, and Heat removes none.
+ */
 export function putVersionedObject(delivery: Delivery<PreSigned>): Promise<DeliveryOutcome> {
   const { destination, ask } = delivery;
   return putObject(destination.url, heatBody(delivery), ask, () => undefined);
 }
 
-/** Writes the result of a deployment; whatever the object holds is replaced. */
+/** Writes the result of a deployment, and replaces any content of the object. */
 export function putResultObject({
   destination,
   body,
@@ -91,8 +106,9 @@ export function putResultObject({
 }
 
 /**
- * Writes an object, unless it has this content already: then only the answer was lost.
- * @param refusal - whether an object with this etag and age must not be replaced now
+ * Writes an object, unless it already has this content because only the response of an earlier
+ * write was lost.
+ * @param refusal - returns an outcome if an object with this etag and age must not be replaced yet
  */
 async function putObject(
   url: string,
@@ -107,12 +123,15 @@ async function putObject(
     const refused = refusal(etag, ageOf(look));
     if (refused !== undefined) return refused;
   }
-  // If HEAD is refused, only the answer to PUT says why.
+  // If HEAD is rejected, only the response to PUT has the reason.
   if (look.kind !== 'answer' || look.status >= 500) return deliveryOutcomeOf(look, []);
   return deliveryOutcomeOf(await ask({ method: 'PUT', url, body }), [201]);
 }
 
-/** Time since the object was written, by the clock of Swift; 0 if the answer does not say. */
+/**
+ * Returns the time since the object was written, by Swift's clock, in milliseconds. Returns 0 if
+ * the response does not contain it.
+ */
 function ageOf({ headers }: Extract<HttpResult, { kind: 'answer' }>): number {
   const ageMs = Date.parse(headers.date ?? '') - Date.parse(headers['last-modified'] ?? '');
   return Number.isFinite(ageMs) ? ageMs : 0;

@@ -1,4 +1,7 @@
-/** The form of a transport: what its row in `transports.ts` declares, and what its functions get. */
+/**
+ * Types of transports: the contents of a row in `transports.ts`, and the arguments of its
+ * functions.
+ */
 
 import type { HttpResult, OutgoingRequest } from '#runtime';
 import type { DeliveryOutcome } from '../openstack/service-answer.ts';
@@ -7,57 +10,57 @@ import type { Signal } from '../signals/signal.ts';
 /** Sends a request to a listed endpoint. */
 export type Ask = (request: OutgoingRequest) => Promise<HttpResult>;
 
-/** How much of a destination's field may appear in logs, answers and records. */
+/** Exposure of a destination's field in logs, responses and records. */
 export type Secrecy =
   | 'open'
-  /** The whole value. */
+  /** The whole value is secret. */
   | 'secret'
-  /** An address: all of it, its query, and each long value in the query. */
+  /** A URL whose full text, query and long query values are secret. */
   | 'signed-address';
 
-/** Fields of a destination, in any of its forms. */
+/** Names of the fields of a destination, in any of its forms. */
 type FieldOf<D> = D extends unknown ? Exclude<keyof D, 'transport'> : never;
 
-/** The secrecy of each field of a destination. */
+/** Exposure of each field of a destination. */
 export type SecrecyOf<D> = Readonly<Record<FieldOf<D>, Secrecy>>;
 
-/** How signals of minions are sent to a handle. */
+/** Functions that send signals of minions to a handle. */
 export interface HandleUse<D> {
   /**
-   * Reads what Heat gives for a handle.
+   * Parses Heat's attribute of a handle.
    * @param form - text, or a map
    * @returns `undefined` if the form belongs to another transport
-   * @throws BridgeError ERR_HANDLE_FORM, without any part of the form in its text
+   * @throws BridgeError ERR_HANDLE_FORM, without any part of the form in its message
    */
   readonly parse: (form: unknown) => D | undefined;
-  /** Address of the service, which must be a listed endpoint. */
+  /** Returns the URL of the service, which must be a listed endpoint. */
   readonly address: (destination: D) => string;
-  /** Whether the service answers before it has stored the signal. */
+  /** Whether the service responds before it has stored the signal. */
   readonly storesAfterReply: boolean;
-  /** Tries once. */
+  /** Attempts one delivery. */
   readonly deliver: (delivery: Delivery<D>) => Promise<DeliveryOutcome>;
 }
 
-/** How the result of a deployment is sent to Heat. */
+/** Functions that send the result of a deployment to Heat. */
 export interface ResultUse<D> {
   /**
-   * Reads the inputs that Heat adds to a deployment; `undefined` if one is missing.
-   * A transport without this function is chosen by the bridge, and refused in a template.
+   * Parses the inputs that Heat adds to a deployment. Returns `undefined` if one is missing.
+   * Templates cannot choose a transport without this function.
    */
   readonly parse?: (input: HeatInput) => D | undefined;
   /** Maximum size of the result, in bytes of JSON. */
   readonly maxBytes: number;
-  /** Tries once. */
+  /** Attempts one delivery. */
   readonly deliver: (delivery: ResultDelivery<D>) => Promise<DeliveryOutcome>;
 }
 
-/** An input that Heat adds to a deployment, by its name without `deploy_`. */
+/** Returns an input that Heat adds to a deployment, by its name without `deploy_`. */
 export type HeatInput = (name: string) => string | undefined;
 
-/** A signal of a minion, and where it goes. */
+/** Signal of a minion, and its destination. */
 export interface Delivery<D> {
   readonly destination: D;
-  /** The same at each try. */
+  /** Stored signal, the same for each attempt. */
   readonly record: {
     readonly id: string;
     readonly alias: string;
@@ -65,11 +68,11 @@ export interface Delivery<D> {
     readonly member?: string;
     readonly signal: Signal;
   };
-  /** The id under which Heat counts. */
+  /** Id under which Heat counts the signal. */
   readonly signalId: string;
-  /** Failed tries since the process started. */
+  /** Number of failed attempts since the process started. */
   readonly failures: number;
-  /** End of the handle, in milliseconds since 1970. */
+  /** Expiry of the handle, in milliseconds since 1970. */
   readonly expiresAt: number;
   readonly now: () => number;
   readonly ask: Ask;
@@ -77,36 +80,40 @@ export interface Delivery<D> {
   readonly tokens: Map<string, string>;
 }
 
-/** The result of a deployment, and where it goes. */
+/** Result of a deployment, and its destination. */
 export interface ResultDelivery<D> {
   readonly destination: D;
   /** Id of the deployment. */
   readonly id: string;
   readonly serverId: string;
-  /** The resource to signal, if a stack has made the deployment. */
+  /** Resource to signal, if a stack created the deployment. */
   readonly resource?: { readonly stackPath: string; readonly name: string };
-  /** The result as JSON. */
+  /** Result in JSON. */
   readonly body: string;
   readonly ask: Ask;
   /** Sends a request as the owner of the stack; `undefined` if the stack has no login. */
   readonly askAsOwner: AskAsOwner | undefined;
-  /** Takes a signal as if the minion had emitted it; durable when it resolves. */
+  /** Accepts a signal as if the minion had fired it. Resolves when it is durable. */
   readonly signalHandle: (alias: string, signal: ResultSignal) => Promise<DeliveryOutcome>;
 }
 
-/** Addresses of services in the catalog of a log-in; `undefined` if the catalog lacks one. */
+/** URLs of services in the catalog of a login. `undefined` if the catalog lacks one. */
 interface ServiceUrls {
-  /** Of heat-api, with the project. */
+  /** URL of heat-api, with the project. */
   readonly heat: string | undefined;
   readonly zaqar: string | undefined;
 }
 
-/** @param request - made from the addresses of the catalog; `undefined`: the service is missing */
+/**
+ * Sends a request as the owner of a stack.
+ * @param request - creates the request from the URLs of the catalog; returns `undefined` if the
+ * service is missing
+ */
 type AskAsOwner = (
   request: (urls: ServiceUrls) => OutgoingRequest | undefined,
 ) => Promise<HttpResult>;
 
-/** A result as minions signal handles. */
+/** Result in the form of a minion's signal. */
 interface ResultSignal {
   readonly status: 'FAILURE' | 'SUCCESS';
   readonly reason: string;

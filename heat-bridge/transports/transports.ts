@@ -1,6 +1,6 @@
 /**
- * Every way in which signals and results of deployments reach Heat, one row each: its form, its
- * secrets, where it goes, and how it is delivered.
+ * Table of the transports that deliver signals and deployment results to Heat. A row has the
+ * transport's form, secrets, destination and delivery function.
  */
 
 import Type from 'typebox';
@@ -36,7 +36,7 @@ import type {
 import { postWebhook, type WebhookReceiver } from './webhook-delivery.ts';
 import { postResultMessage, postSignalMessage, type ZaqarQueue } from './zaqar-delivery.ts';
 
-/** A pre-signed address, used byte for byte. */
+/** Pre-signed URL, which must not be normalized. */
 export interface PreSigned<T extends string> {
   readonly transport: T;
   readonly url: string;
@@ -73,16 +73,16 @@ interface ResultDestinations {
   readonly ZAQAR_SIGNAL: ZaqarQueue & { readonly transport: 'ZAQAR_SIGNAL' };
 }
 
-/** How signals reach a handle, mostly by Heat's own names. */
+/** Transport of a handle's signals, mostly with Heat's own names. */
 export type Transport = keyof HandleDestinations;
 
-/** How the result of a deployment reaches Heat. */
+/** Transport of a deployment's result. */
 export type ResultTransport = keyof ResultDestinations;
 
-/** Where the signals of a handle go. */
+/** Destination of a handle's signals. */
 export type Destination = HandleDestinations[Transport];
 
-/** Where the result of a deployment goes. */
+/** Destination of a deployment's result. */
 export type ResultDestination = ResultDestinations[ResultTransport];
 
 type MemberOf<Map, Key> = Key extends keyof Map ? Map[Key] : never;
@@ -96,7 +96,7 @@ interface ResultRow<T extends ResultTransport> {
 }
 
 type Row<T extends Transport | ResultTransport> = {
-  /** What it is, in one line of the API reference. */
+  /** Description in one line, for the API reference. */
   readonly summary: string;
   readonly secrets: SecrecyOf<MemberOf<HandleDestinations, T> | MemberOf<ResultDestinations, T>>;
 } & (T extends Transport ? HandleRow<T> : { readonly handle?: never }) &
@@ -117,7 +117,7 @@ const Text = Type.String({ minLength: 1, maxLength: 4096 });
 const loginFields = { auth_url: Text, user_id: Text, password: Text, project_id: Text };
 const isAlarmUrl = compileSchema(Type.Object({ alarm_url: Text }, { additionalProperties: false }));
 const isWithToken = compileSchema(Type.Object({ endpoint: Text, token: Text }));
-/** `token` is empty. */
+/** Form of a Swift handle; its `token` is empty. */
 const isSwiftHandle = compileSchema(
   Type.Object(
     { endpoint: Text, token: Type.Optional(Type.Literal('')) },
@@ -143,11 +143,11 @@ const isWebhook = compileSchema(
   ),
 );
 
-/** The rows, in the order in which their forms are tried. */
+/** Transports, in the order in which their forms are tried. */
 const rows: Rows = {
   HEAT_SIGNAL: {
     summary:
-      'the attribute `signal` of a handle, or the log-in of a deployment: a signal to heat-api',
+      'the attribute `signal` of a handle, or the login of a deployment: a signal to heat-api',
     secrets: { ...secretsOfLogin, url: 'open' },
     handle: {
       parse: (form) =>
@@ -192,7 +192,7 @@ const rows: Rows = {
         if (login === undefined || queueId === undefined) return undefined;
         return { transport: 'ZAQAR_SIGNAL', ...login, queueId };
       },
-      // Zaqar takes 256 KiB for a request.
+      // Zaqar limits requests to 256 KiB.
       maxBytes: 240_000,
       deliver: postResultMessage,
     },
@@ -248,7 +248,7 @@ const rows: Rows = {
     },
   },
   CFN_SIGNAL: {
-    summary: 'the attribute `signal` of a handle: a pre-signed address of heat-api-cfn',
+    summary: 'the attribute `signal` of a handle: a pre-signed URL of heat-api-cfn',
     secrets: { url: 'signed-address' },
     handle: {
       parse: (form) => {
@@ -274,7 +274,8 @@ const rows: Rows = {
     },
   },
   TOKEN_SIGNAL: {
-    summary: 'an object of `endpoint` and `token`, or the text of `curl_cli`: a signal to heat-api',
+    summary:
+      'an object with `endpoint` and `token`, or the text of `curl_cli`: a signal to heat-api',
     secrets: { url: 'open', token: 'secret' },
     handle: {
       parse: (form) => {
@@ -289,7 +290,7 @@ const rows: Rows = {
     },
   },
   AWS_SIGNAL: {
-    summary: 'the address that is the reference of an `AWS::CloudFormation::WaitConditionHandle`',
+    summary: 'the URL that is the reference of an `AWS::CloudFormation::WaitConditionHandle`',
     secrets: { url: 'signed-address' },
     handle: {
       parse: (form) => {
@@ -318,7 +319,7 @@ const rows: Rows = {
     },
   },
   NO_SIGNAL: {
-    summary: 'a deployment whose result Heat does not want',
+    summary: 'a deployment whose result Heat does not need',
     secrets: {},
     result: {
       parse: () => ({ transport: 'NO_SIGNAL' }),
@@ -327,7 +328,7 @@ const rows: Rows = {
     },
   },
   HANDLE: {
-    summary: 'a handle that is registered for the minion, as if the minion signalled it',
+    summary: 'a handle registered for the minion, as if the minion had signalled it',
     secrets: { alias: 'open' },
     result: {
       maxBytes: 100_000,
@@ -336,7 +337,7 @@ const rows: Rows = {
     },
   },
   STATUS: {
-    summary: 'a deployment without a stack: its owner sets the status over the API of Heat',
+    summary: "a deployment without a stack: the owner's login sets its status in Heat's API",
     secrets: {},
     result: { maxBytes: resultBytes, deliver: setDeploymentStatus },
   },
@@ -360,28 +361,28 @@ export const handleForms: string = Object.entries(rows)
   .join('; ');
 
 /**
- * Reads where the signals of a handle go. Text may be JSON in JSON, as outputs of stacks are.
- * @throws BridgeError ERR_HANDLE_FORM, without any part of what was given
+ * Parses the destination of a handle's signals. Text may be nested JSON, as outputs of stacks are.
+ * @throws BridgeError ERR_HANDLE_FORM, without any part of the given value
  */
 export function parseDestination(given: unknown): Destination {
   const unwrapped = unwrapJson(given, 4);
   const form = typeof unwrapped === 'string' ? unwrapped.trim() : unwrapped;
-  if (form === '') throw destinationError('it is empty');
+  if (form === '') throw destinationError('must not be empty');
   if (typeof form === 'string' && isSignalUrl.test(form)) {
     throw destinationError(
-      'signal_url needs a log-in: use alarm_url of the policy, or an object of alarm_url (the signal_url), auth_url, user_id, password and project_id',
+      'signal_url requires a login; use alarm_url of the policy, or an object with alarm_url (the signal_url), auth_url, user_id, password and project_id',
     );
   }
   for (const { handle } of Object.values(handleRows)) {
     const destination = handle?.parse(form);
     if (destination !== undefined) return destination;
   }
-  throw destinationError(`unknown form; expected one of ${handleForms}`);
+  throw destinationError(`unknown form; supported are ${handleForms}`);
 }
 
 /**
- * Reads where the result of a deployment goes, from the inputs that Heat adds. A deployment that was
- * made without a stack names no transport.
+ * Parses the destination of a deployment's result from the inputs that Heat adds. A deployment
+ * without a stack has no transport.
  * @returns `undefined` if the transport is unknown, or an input is missing
  */
 export function parseResultDestination(input: HeatInput): ResultDestination | undefined {
@@ -390,7 +391,7 @@ export function parseResultDestination(input: HeatInput): ResultDestination | un
   return isResultTransport(name) ? resultRows[name].result.parse?.(input) : undefined;
 }
 
-/** Returns the address of the service that gets the signals of a handle. */
+/** Returns the URL of the service that receives the signals of a handle. */
 export function addressOf(destination: Destination): string {
   return addressBy(destination.transport, destination);
 }
@@ -399,12 +400,15 @@ function addressBy<T extends Transport>(transport: T, destination: HandleDestina
   return handleRows[transport].handle.address(destination);
 }
 
-/** Whether the service answers before it has stored the signal, which it may do in another order. */
+/**
+ * Whether the service responds before it has stored the signal, so that signals may be stored out
+ * of order.
+ */
 export function storesAfterReply({ transport }: Destination): boolean {
   return isTransport(transport) && handleRows[transport].handle.storesAfterReply;
 }
 
-/** Tries once to send a signal to a handle. */
+/** Attempts to deliver a signal to a handle once. */
 export async function deliverSignal(delivery: Delivery<Destination>): Promise<DeliveryOutcome> {
   const { transport } = delivery.destination;
   if (!isTransport(transport)) return unknownTransport;
@@ -418,7 +422,7 @@ function deliverSignalBy<T extends Transport>(
   return handleRows[transport].handle.deliver(delivery);
 }
 
-/** Tries once to send the result of a deployment to Heat. */
+/** Attempts to deliver the result of a deployment to Heat once. */
 export async function deliverResult(
   delivery: ResultDelivery<ResultDestination>,
 ): Promise<DeliveryOutcome> {
@@ -434,10 +438,10 @@ function deliverResultBy<T extends ResultTransport>(
   return resultRows[transport].result.deliver(delivery);
 }
 
-/** A stored destination may come from a later version. */
+/** A later version may have stored the destination. */
 const unknownTransport = {
   kind: 'final',
-  reason: 'this version does not know the transport',
+  reason: 'this version does not support the transport',
 } as const;
 
 /** Maximum size of a result, in bytes of JSON. */
@@ -445,7 +449,7 @@ export function maxResultBytes(transport: ResultTransport): number {
   return resultRows[transport].result.maxBytes;
 }
 
-/** Returns every secret of a destination, so that an answer that repeats one can be redacted. */
+/** Returns every secret of a destination, so that responses that repeat one can be redacted. */
 export function secretsOf(destination: Destination | ResultDestination): readonly string[] {
   const row: { readonly secrets: Readonly<Record<string, Secrecy>> } | undefined = Object.hasOwn(
     rows,
@@ -477,7 +481,7 @@ function secretsIn(secrecy: Secrecy, value: unknown): readonly string[] {
 
 const isOutput = compileSchema(Type.Object({ output_value: Type.Unknown() }));
 
-/** Text that holds JSON, and a stack's output around it, as `openstack stack output show` gives it. */
+/** Unwraps JSON text, and the output of a stack as `openstack stack output show` prints it. */
 function unwrapJson(given: unknown, depth: number): unknown {
   if (depth === 0) return given;
   if (isOutput.Check(given)) return unwrapJson(given.output_value, depth - 1);
@@ -485,8 +489,8 @@ function unwrapJson(given: unknown, depth: number): unknown {
   try {
     return unwrapJson(JSON.parse(given), depth - 1);
   } catch {
-    // Without the cause: its text repeats what it could not read.
-    throw destinationError('text that begins like JSON and is none');
+    // The cause is omitted, because its message repeats the text.
+    throw destinationError('invalid JSON text');
   }
 }
 
@@ -494,10 +498,10 @@ function alarmUrlOf(form: unknown): string | undefined {
   return isAlarmUrl.Check(form) ? checkedUrl(form.alarm_url) : undefined;
 }
 
-/** The attribute `signal_url` of a scaling policy: an address of heat-api without credentials. */
+/** Form of `signal_url` of a scaling policy: a URL of heat-api without credentials. */
 const isSignalUrl = /^https?:\/\/[^?#\s]+\/stacks\/[^?#\s]+\/resources\/[^/?#\s]+\/signal$/;
 
-/** The address of the object that a `SwiftSignal` reads. */
+/** Returns the URL of the object that a `SwiftSignal` reads. */
 function swiftUrlOf(form: unknown): string | undefined {
   const given = isSwiftHandle.Check(form) ? form.endpoint : form;
   if (typeof given !== 'string') return undefined;
@@ -506,32 +510,31 @@ function swiftUrlOf(form: unknown): string | undefined {
   return checkedUrl(text);
 }
 
-/** The attribute `curl_cli` of a handle. */
+/** Parses the attribute `curl_cli` of a handle. */
 function tokenInCurl(text: string): HandleDestinations['TOKEN_SIGNAL'] | undefined {
   if (!text.startsWith('curl ')) return undefined;
   const token = /'X-Auth-Token: ([^']+)'/.exec(text)?.[1];
   const url = / (https?:\/\/\S+)$/.exec(text)?.[1];
   if (token === undefined || url === undefined)
-    throw destinationError('curl without token or address');
+    throw destinationError('the curl command has no token or no URL');
   return { transport: 'TOKEN_SIGNAL', url: checkedUrl(url), token: checkedToken(token) };
 }
 
-/** One or two keys of 24 to 64 bytes, as Standard Webhooks asks for. */
+/** Validates one or two keys of 24 to 64 bytes, as Standard Webhooks requires. */
 function checkedKeys(keys: readonly string[]): readonly string[] {
-  if (keys.length < 1 || keys.length > 2)
-    throw destinationError('a webhook with other than 1 or 2 keys');
+  if (keys.length < 1 || keys.length > 2) throw destinationError('a webhook must have 1 or 2 keys');
   const isKey = (it: string): boolean => /^whsec_[A-Za-z0-9+/]{32,86}={0,2}$/.test(it);
   if (keys.every(isKey)) return keys;
-  throw destinationError('a key that is not whsec_ and 24 to 64 bytes in base64');
+  throw destinationError('a key must be whsec_ and 24 to 64 bytes in base64');
 }
 
-/** The address that Heat gives with a deployment. */
+/** Returns the URL that Heat adds to a deployment. */
 function signalUrlOf(input: HeatInput): string | undefined {
   const url = input('signal_id');
   return url !== undefined && URL.canParse(url) ? url : undefined;
 }
 
-/** The log-in that Heat gives with a deployment. */
+/** Returns the login that Heat adds to a deployment. */
 function loginOf(input: HeatInput): (Credentials & { readonly regionName?: string }) | undefined {
   const authUrl = input('auth_url');
   const userId = input('user_id');
@@ -545,7 +548,7 @@ function loginOf(input: HeatInput): (Credentials & { readonly regionName?: strin
   return { authUrl, userId, password, projectId, ...region };
 }
 
-/** A result as `cfn-signal` reports it. */
+/** Converts a result to a signal, like `cfn-signal`. */
 function handleSignalOf(body: string): Parameters<ResultDelivery<unknown>['signalHandle']>[1] {
   const { deploy_status_code: code, deploy_stdout: data, deploy_stderr: reason } = JSON.parse(body);
   if (code === 0) return { status: 'SUCCESS', reason: 'Configuration Complete', data };

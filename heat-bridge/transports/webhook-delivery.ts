@@ -1,22 +1,22 @@
-/** Signed messages in the form of Standard Webhooks 1.0. */
+/** Delivers signed messages in the form of Standard Webhooks 1.0. */
 
 import { createHmac } from 'node:crypto';
 import { writeJson } from '#runtime';
 import { type DeliveryOutcome, deliveryOutcomeOf } from '../openstack/service-answer.ts';
 import type { Delivery } from './transport.ts';
 
-/** A receiver of signed messages. */
+/** Receiver of signed messages. */
 export interface WebhookReceiver {
   readonly url: string;
-  /** One key, or two while they change; base64 behind `whsec_`. */
+  /** One key, or two during a rotation: base64 after `whsec_`. */
   readonly keys: readonly string[];
 }
 
 const webhookSuccess = [200, 201, 202, 204];
 
 /**
- * The id stays the same at each try, so that a receiver recognises a repeated message. The message is
- * signed with every key of the endpoint, so that either may be retired first.
+ * Sends a signal. The id is the same for each attempt, so that a receiver recognizes repeated
+ * messages. The message is signed with every key, so that either can be retired first.
  */
 export async function postWebhook({
   destination,

@@ -1,4 +1,4 @@
-/** Messages in a queue of Zaqar that Heat polls once a second. */
+/** Delivers messages to a Zaqar queue, which Heat polls once a second. */
 
 import Type from 'typebox';
 import { compileSchema, writeJson } from '#runtime';
@@ -9,21 +9,21 @@ import { publicServiceUrl } from '../openstack/service-catalog.ts';
 import { jsonOf } from './heat-requests.ts';
 import type { Delivery, ResultDelivery } from './transport.ts';
 
-/** A queue; its service is found in the catalog of the log-in. */
+/** Queue. The URL of its service is in the catalog of the login. */
 export interface ZaqarQueue extends Credentials {
   readonly queueId: string;
   readonly regionName?: string;
 }
 
-/** Zaqar's own bounds, in seconds. */
+/** Zaqar's limits of a message's life, in seconds. */
 const [leastTtl, mostTtl] = [60, 1_209_600];
 
-/** Any UUID will do, as long as it stays the same. */
+/** Client id of the bridge. Any constant UUID is valid. */
 export const zaqarClientId = '6f0e2f0c-7a5e-4f0e-9c4e-5a17b41d6e00';
 
 /**
- * Logs in for every signal: Zaqar takes messages for a while after their stack is gone, and the
- * log-in is the only sign of that.
+ * Posts a signal. Logs in for every signal: Zaqar accepts messages for some time after their stack
+ * was deleted, and only a failing login shows that.
  */
 export async function postSignalMessage({
   destination,
@@ -37,7 +37,10 @@ export async function postSignalMessage({
   if (!login.isIn) return login.outcome;
   const service = publicServiceUrl(login.body, 'messaging', destination.regionName);
   if (service === undefined) {
-    return { kind: 'final', reason: 'the log-in names no public messaging service of the region' };
+    return {
+      kind: 'final',
+      reason: "the login's service catalog has no public messaging service in the region",
+    };
   }
   const ttl = Math.ceil((expiresAt - now()) / 1000);
   const exchange = await ask({
@@ -56,14 +59,17 @@ export async function postSignalMessage({
   return deliveryOutcomeOf(exchange, [201]);
 }
 
-/** So short that a message which nobody takes does not complete a later update. */
+/**
+ * Life of a result, in seconds. It is short, so that an unread result does not complete a later
+ * update.
+ */
 const messageTtlSeconds = 60;
 const maxListBytes = 1_048_576;
 
 /**
- * Posts the result of a deployment. Heat takes the first message of the queue, whatever deployment it
- * was for: those of other deployments are deleted, and a result that is there already is not posted
- * again.
+ * Posts the result of a deployment. Heat takes the first message of the queue for whatever
+ * deployment it waits for. Messages of other deployments are therefore deleted, and a result that
+ * is already in the queue is not posted again.
  */
 export async function postResultMessage({
   destination,
@@ -75,7 +81,7 @@ export async function postResultMessage({
   if (!login.isIn) return login.outcome;
   const zaqar = publicServiceUrl(login.body, 'messaging', destination.regionName);
   if (zaqar === undefined) {
-    return { kind: 'final', reason: 'the catalog of the log-in lacks Zaqar' };
+    return { kind: 'final', reason: "the login's service catalog lacks Zaqar" };
   }
   const url = messagesUrl(zaqar, destination);
   const headers = headersOf(login.token);
@@ -112,7 +118,7 @@ const isMessages = compileSchema(
   }),
 );
 
-/** The messages of a page of a queue. */
+/** Returns the messages of a page of a queue. */
 export function messagesOf(
   body: unknown,
 ): readonly { readonly id: string; readonly body: unknown }[] {

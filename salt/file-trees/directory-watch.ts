@@ -8,8 +8,8 @@ interface Watched {
 }
 
 /**
- * Reports that a name was added to or removed from one of many directories. Each has a watch of its
- * own: with `recursive`, Node.js reads every directory a second time and does not follow links.
+ * Reports names that are added to or removed from a set of directories. Each directory has its own
+ * watch: with `recursive`, Node.js reads every directory a second time and does not follow links.
  */
 export class DirectoryWatch {
   readonly #onChange: () => void;
@@ -17,13 +17,16 @@ export class DirectoryWatch {
   readonly #watched = new Map<string, Watched>();
   #isClosed = false;
 
-  /** @param onRefused told when the system gives no more watches */
+  /** @param onRefused called if the system cannot create another watch */
   constructor(onChange: () => void, onRefused: (error: unknown) => void) {
     this.#onChange = onChange;
     this.#onRefused = onRefused;
   }
 
-  /** Watches a directory from now on. @param identity tells it from another of the same path */
+  /**
+   * Watches a directory until `keepOnly` drops it.
+   * @param identity distinguishes a directory from a later one at the same path
+   */
   add(directory: string, identity: string): void {
     const known = this.#watched.get(directory);
     if (this.#isClosed || known?.identity === identity) return;
@@ -31,7 +34,7 @@ export class DirectoryWatch {
     this.#watched.delete(directory);
     try {
       const watcher = watch(directory, { persistent: false }, (type) => {
-        // `change` is the content of a file, which no list depends on.
+        // `change` reports new file contents, which no list depends on.
         if (type === 'rename') this.#onChange();
       });
       watcher.on('error', this.#onChange);
@@ -41,7 +44,7 @@ export class DirectoryWatch {
     }
   }
 
-  /** Ends the watches of all other directories. */
+  /** Closes the watches of all other directories. */
   keepOnly(directories: ReadonlyMap<string, unknown>): void {
     for (const [directory, { watcher }] of this.#watched) {
       if (directories.has(directory)) continue;

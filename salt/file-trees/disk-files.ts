@@ -5,36 +5,43 @@ import type { HashType } from '#config';
 import type { FoundFile } from '#master';
 import { codeOf, createBoundedMap, hashFile, Semaphore } from '#runtime';
 
-/** Digests that are kept; each is some 200 bytes. */
+/** Maximum number of cached digests. Each takes about 200 bytes. */
 const maxKept = 50_000;
-/** A file changed so shortly before its digest was made may change again within one tick of its clock. */
+/**
+ * Minimum age of a change for its digest to be cached, in milliseconds. A more recently changed
+ * file may change again within one tick of its clock.
+ */
 const settledAfterMs = 2000;
 
-/** Tells one content of a file from another without reading it. */
+/** Metadata that identify one version of a file's content without reading it. */
 export interface FileVersion {
   readonly inode: bigint;
   readonly size: bigint;
-  /** Nanoseconds since 1970. */
+  /** Modification time in nanoseconds since 1970. */
   readonly modifiedAt: bigint;
-  /** Nanoseconds since 1970. */
+  /** Inode change time in nanoseconds since 1970. */
   readonly changedAt: bigint;
 }
 
 /**
- * Digests of files on the disk: made once a version of the file however many ask, read in slices
- * so that other requests are answered meanwhile.
+ * Cache of file digests. Computes the digest of each version of a file once, even for concurrent
+ * callers. Reads files in slices so that other requests are answered meanwhile.
  */
 export class HashCache {
   readonly #now: () => number;
   readonly #kept = createBoundedMap<string, string>(maxKept);
   readonly #underWay = new Map<string, Promise<string>>();
 
-  /** @param now milliseconds since 1970, by the clock that files are stamped with */
+  /** @param now returns milliseconds since 1970, from the clock that stamps the files */
   constructor(now: () => number = Date.now) {
     this.#now = now;
   }
 
-  /** @param file absolute path @param version of the content that is meant */
+  /**
+   * Returns the digest of a version of a file.
+   * @param file absolute path
+   * @param version version of the content to digest
+   */
   async hash(file: string, version: FileVersion, type: HashType): Promise<string> {
     const { inode, size, modifiedAt, changedAt } = version;
     const mark = `${type} ${inode} ${size} ${modifiedAt} ${changedAt} ${file}`;
@@ -53,10 +60,13 @@ export class HashCache {
   }
 }
 
-/** Chunks being read at a time: their memory is what a thousand minions asking at once would take. */
+/**
+ * Maximum number of chunks read at a time. Limits the memory used when many minions send requests
+ * at once.
+ */
 const readsAtOnce = 16;
 
-/** Files on the disk, by root and path. */
+/** Reads files on the disk by root and path. */
 export class DiskFiles {
   readonly #hidden: HiddenDirectories;
   readonly #hashes: HashCache = new HashCache();
@@ -67,8 +77,8 @@ export class DiskFiles {
   }
 
   /**
-   * The file at a path below a root. It must be there after every link was followed
-   * [THREATS C-40].
+   * Returns the file at a path below a root. The real path, with all links resolved, must be below
+   * the root [THREATS C-40].
    */
   async find(root: string, path: string): Promise<FoundFile | undefined> {
     const [realRoot, file] = await Promise.all([
@@ -103,7 +113,7 @@ export class DiskFiles {
 
 async function readPart(file: string, offset: number, length: number): Promise<Uint8Array> {
   if (length <= 0) return new Uint8Array();
-  // No link: the one that was there was followed already.
+  // O_NOFOLLOW is safe here: `file` is a real path, so all links are already resolved.
   const handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW);
   try {
     const { buffer, bytesRead } = await handle.read(
@@ -137,7 +147,7 @@ function seconds(nanoseconds: bigint): number {
   return Number(nanoseconds / 1_000_000_000n);
 }
 
-/** What stands for "no such file", whatever a path looked like; also what is there of another kind. */
+/** Error codes that mean "no such file" for any requested path, including wrong file types. */
 const absent: ReadonlySet<string> = new Set([
   'EACCES',
   'EEXIST',
@@ -149,12 +159,15 @@ const absent: ReadonlySet<string> = new Set([
   'ENOTDIR',
 ]);
 
-/** Whether a failure of the file system means that there is nothing to be had at a path. */
+/** Whether a file system error means that no file can be read at a path. */
 function isAbsence(error: unknown): boolean {
   return absent.has(codeOf(error) ?? '');
 }
 
-/** What `look` finds; `undefined` where there is nothing. Other failures stay failures. */
+/**
+ * Awaits a file system call and returns `undefined` if the file does not exist.
+ * @throws every other failure
+ */
 export async function ifPresent<T>(look: Promise<T>): Promise<T | undefined> {
   try {
     return await look;
@@ -164,12 +177,12 @@ export async function ifPresent<T>(look: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** Whether `file` is `directory` or below it; both absolute and without links. */
+/** Whether `file` is `directory` or below it. Both must be absolute paths without links. */
 export function isBelow(directory: string, file: string): boolean {
   return file === directory || file.startsWith(directory === '/' ? '/' : `${directory}/`);
 }
 
-/** Directories that no file is served from, whichever root they lie below [THREATS G-08, M-10]. */
+/** Directories whose files are never served, even if a root contains them [THREATS G-08, M-10]. */
 export class HiddenDirectories {
   readonly #directories: readonly string[];
 
@@ -177,18 +190,24 @@ export class HiddenDirectories {
     this.#directories = directories;
   }
 
-  /** @param directories absolute; those that do not exist yet count by their name */
+  /**
+   * @param directories absolute paths; the path of a directory that does not exist yet is hidden
+   * too
+   */
   static async open(directories: readonly string[]): Promise<HiddenDirectories> {
     return new HiddenDirectories(await Promise.all(directories.map(realPlace)));
   }
 
-  /** @param file absolute, without links */
+  /**
+   * Whether a file is in a hidden directory.
+   * @param file absolute path without links
+   */
   contain(file: string): boolean {
     return this.#directories.some((directory) => isBelow(directory, file));
   }
 }
 
-/** Returns a place without links, as far as it exists. */
+/** Resolves the links of the existing part of a path. */
 export async function realPlace(place: string): Promise<string> {
   const real = await ifPresent(realpath(place));
   if (real !== undefined) return real;

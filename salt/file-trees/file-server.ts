@@ -1,22 +1,22 @@
-/**
- * The file server: finds requested paths in several back ends
- * [salt/fileserver/__init__.py].
- */
+/** The file server, which searches several backends [salt/fileserver/__init__.py]. */
 
 import { type FileLists, type FileServerBackend, type FoundFile, noFiles } from '#master';
 import type { WireValue } from '#minion-protocol';
 import { type RequestedFile, requestedFile, saltenvName } from './requested-file.ts';
 
-/** A file, and where it was found. */
+/** A file and the backend that serves it. */
 export interface ServedFile {
-  /** Relative, normalised. */
+  /** Relative, normalised path. */
   readonly path: string;
   /** Name of the backend. */
   readonly back: string;
   readonly file: FoundFile;
 }
 
-/** Asks backends in order: the first that has a file serves it; lists are those of all. */
+/**
+ * Combines backends in order. The first backend that has a file serves it, and lists are the union
+ * of all backends.
+ */
 export class FileServer {
   readonly #configured: readonly FileServerBackend[];
   readonly #added: readonly FileServerBackend[];
@@ -24,7 +24,8 @@ export class FileServer {
 
   /**
    * @param configured - backends of the configuration
-   * @param added - backends that are asked after those; the list may grow until the first request
+   * @param added - backends that come after `configured`; the array may grow until the first
+   * request
    */
   constructor(configured: readonly FileServerBackend[], added: readonly FileServerBackend[] = []) {
     this.#configured = configured;
@@ -41,17 +42,20 @@ export class FileServer {
     return this.#joined;
   }
 
-  /** What some of its backends serve, in their order here; they stay its own. */
+  /**
+   * Returns a file server with some of these backends, in the same order. It does not own the
+   * backends.
+   */
   narrowedTo(isWanted: (backend: FileServerBackend) => boolean): FileServer {
     return new FileServer(this.#backends.filter(isWanted));
   }
 
-  /** The environments of all backends, sorted. */
+  /** Returns the environments of all backends, sorted. */
   envs(): string[] {
     return [...new Set(this.#backends.flatMap((backend) => backend.envs()))].sort();
   }
 
-  /** Finds a file by the `path` and `saltenv` of a load, whatever they are. */
+  /** Finds a file by the `path` and `saltenv` of a load, which may have any value. */
   async find(
     path: WireValue | undefined,
     saltenv: WireValue | undefined,
@@ -60,7 +64,7 @@ export class FileServer {
     return requested && this.findAt(requested);
   }
 
-  /** Finds a file by its place. */
+  /** Finds a file by its normalised path and environment. */
   async findAt({ path, saltenv }: RequestedFile): Promise<ServedFile | undefined> {
     for (const backend of this.#backends) {
       const file = await backend.find(path, saltenv);
@@ -69,7 +73,9 @@ export class FileServer {
     return undefined;
   }
 
-  /** The lists of a load's `saltenv`; the same object as long as nothing has changed. */
+  /**
+   * Returns the lists of a load's `saltenv`. The result is the same object until a list changes.
+   */
   async lists(saltenv: WireValue | undefined): Promise<FileLists> {
     const env = saltenvName(saltenv);
     if (env === undefined) return noFiles;
@@ -79,9 +85,9 @@ export class FileServer {
   }
 
   /**
-   * Makes lists anew, for changes that nobody told of.
+   * Rebuilds the lists, to include changes that no watch reported.
    * @param saltenvs default: all
-   * @returns the environments whose lists were made anew, by backend
+   * @returns the environments whose lists were rebuilt, by backend
    */
   async refresh(saltenvs?: readonly string[]): Promise<ReadonlyMap<string, readonly string[]>> {
     const refreshed = new Map<string, readonly string[]>();
@@ -92,7 +98,10 @@ export class FileServer {
     return refreshed;
   }
 
-  /** Gets what has changed where files come from. @throws what the first of the backends throws */
+  /**
+   * Fetches changes from remote sources, or rebuilds the lists of local backends.
+   * @throws the error of the first backend that fails
+   */
   async update(): Promise<void> {
     for (const backend of this.#backends) await (backend.update?.() ?? backend.refresh?.());
   }
@@ -103,12 +112,14 @@ export class FileServer {
 }
 
 /**
- * What was merged, by what it was made of and not by environment: a minion may name any
- * environment, and with a fallback each of them has the same lists.
+ * Merged lists by their two sources. Environments are not the key: a minion may name any
+ * environment, and with a fallback all of them have the same lists.
  */
 const known = new WeakMap<FileLists, WeakMap<FileLists, FileLists>>();
 
-/** The lists of two backends; the same object as long as these are the same. */
+/**
+ * Returns the merged lists of two backends. The result is the same object for the same arguments.
+ */
 function merged(first: FileLists, second: FileLists): FileLists {
   const withFirst = known.get(first) ?? new WeakMap<FileLists, FileLists>();
   known.set(first, withFirst);
@@ -121,13 +132,13 @@ function merge(first: FileLists, second: FileLists): FileLists {
   const files = new Set([...first.files, ...second.files]);
   const union = (pick: (lists: FileLists) => readonly string[]): string[] =>
     [...new Set([...pick(first), ...pick(second)])].sort();
-  // Nothing is empty that another backend has something in.
+  // A directory is not empty if another backend has files in it.
   const inhabited = new Set([...files].map((file) => file.slice(0, file.lastIndexOf('/'))));
   return {
     files: [...files].sort(),
     dirs: union(({ dirs }) => dirs),
     emptyDirs: union(({ emptyDirs }) => emptyDirs).filter((dir) => !inhabited.has(dir)),
-    // The backend that comes first says where a link points.
+    // If both have a link, the target of the first backend is used.
     links: new Map([...second.links, ...first.links]),
   };
 }

@@ -1,7 +1,7 @@
 /**
- * A remote repository as it was when it could last be fetched: its branches and tags with their
- * trees in memory, and the contents of their files on the disk. Requests of minions read these and
- * nothing else: git runs by the clock and for operators.
+ * Mirror of a remote repository, as of the last successful fetch. Trees of branches and tags are in
+ * memory, file contents on the disk. Requests of minions read only this mirror: git runs on a timer
+ * and for operators.
  */
 
 import { mkdir, readdir, rename, rm, stat, unlink } from 'node:fs/promises';
@@ -21,9 +21,9 @@ export interface GitRef {
   readonly name: string;
 }
 
-/** What a repository held at one time. It never changes. */
+/** Immutable contents of a repository at one time. */
 export interface GitSnapshot {
-  /** The id of the tree of each, by {@link refKey}. */
+  /** Tree id of each ref, by {@link refKey}. */
   readonly refs: ReadonlyMap<string, string>;
   readonly trees: Trees;
 }
@@ -37,7 +37,10 @@ export function isCommitId(name: string): boolean {
   return /^[0-9a-f]{40}(?:[0-9a-f]{24})?$/i.test(name);
 }
 
-/** The id of the tree of the first that has one. @param kinds in this order, of each name */
+/**
+ * Returns the tree id of the first existing ref, or `undefined`.
+ * @param kinds kinds to try for each name, in this order
+ */
 export function treeOfRef(
   { refs }: GitSnapshot,
   names: readonly string[],
@@ -52,26 +55,32 @@ export function treeOfRef(
   return undefined;
 }
 
-/** Says what of a repository is read: everything that somebody wants. */
+/**
+ * Whether a ref is read from the repository. A mirror reads every ref that at least one filter
+ * accepts.
+ */
 export type RefFilter = (ref: GitRef) => boolean;
 
 const nothing: GitSnapshot = { refs: new Map(), trees: new Map() };
 const maxRefs = 10_000;
 const maxDepth = 128;
 const maxLinkBytes = 4096;
-/** Contents that nothing refers to any more are kept for those who were told of them. */
+/**
+ * Time for which unreferenced contents stay on the disk, in milliseconds. Minions may still hold
+ * lists that name them.
+ */
 const retiredForMs = 600_000;
-/** All contents together, those included, by `max_bytes`. */
+/** Maximum size of all contents, including unreferenced ones, as a multiple of `max_bytes`. */
 const contentShare = 2;
 const watchMs = 250;
 
 export interface GitMirrorDeps {
   readonly access: GitAccess;
   readonly limits: GitLimits;
-  /** Its own; made where it is not there. */
+  /** Directory of this mirror alone. Created if it does not exist. */
   readonly directory: string;
   readonly log: Logger;
-  /** Fires when the master closes. */
+  /** Aborted when the master closes. */
   readonly closing: AbortSignal;
 }
 
@@ -85,9 +94,12 @@ export class GitMirror {
   readonly #files: DiskFiles;
   readonly #retired = new Map<string, number>();
   #snapshot: GitSnapshot = nothing;
-  /** The commits that were read last, by ref; `undefined` after a restart. */
+  /** Commits of the last read, by ref. `undefined` after a restart. */
   #commitsRead: ReadonlyMap<string, string> | undefined;
-  /** Contents on the disk: bytes by id, `undefined` after a restart until they are counted. */
+  /**
+   * Sizes in bytes of the contents on the disk, by id. `undefined` after a restart until they are
+   * measured.
+   */
   #blobs = new Map<string, number | undefined>();
   #updating: Promise<boolean> | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -104,7 +116,7 @@ export class GitMirror {
     this.#files = files;
   }
 
-  /** Opens what is there of earlier fetches; nothing is fetched. */
+  /** Opens a mirror with the state of earlier fetches. Does not fetch. */
   static async open(deps: GitMirrorDeps): Promise<GitMirror> {
     const mirror = new GitMirror(deps, new DiskFiles(await HiddenDirectories.open([])));
     await mkdir(mirror.#blobDirectory, { recursive: true, mode: 0o700 });
@@ -112,37 +124,40 @@ export class GitMirror {
     return mirror;
   }
 
-  /** The address, without user and password. */
+  /** Address of the remote, without user and password. */
   get place(): string {
     return placeOfRemote(this.#setting.access);
   }
 
-  /** The same object until something else was fetched. */
+  /** Current snapshot. The same object until a fetch brings changes. */
   get snapshot(): GitSnapshot {
     return this.#snapshot;
   }
 
-  /** Adds to what is read, from the next update on. */
+  /** Adds refs and commits to read from the next update on. */
   want(filter: RefFilter, commits: Iterable<string> = []): void {
     this.#filters.push(filter);
     for (const commit of commits) this.#commits.add(commit);
   }
 
-  /** Begins to fetch by the clock; at once where there is nothing yet, which is waited for. */
+  /**
+   * Starts fetching on a timer. If nothing has been fetched yet, fetches at once and waits for the
+   * result.
+   */
   async start(): Promise<void> {
     const first = this.#updateByClock();
     if (this.#snapshot === nothing) await first;
   }
 
   /**
-   * Fetches, and takes over what has changed. One update at a time: who comes meanwhile waits for
-   * a further one, because that under way may have passed a change.
-   * @returns whether something has changed
-   * @throws MasterError ERR_GIT; what was there stays
+   * Fetches and applies changes. One update runs at a time. A call during an update waits for a
+   * further one, because the running update may have missed a change.
+   * @returns whether the snapshot has changed
+   * @throws MasterError ERR_GIT; the previous snapshot stays in use
    */
   async update(): Promise<boolean> {
     await this.#updating?.catch(() => {
-      // Told to whoever began it.
+      // The caller that started the update gets the error.
     });
     this.#updating ??= this.#update().finally(() => {
       this.#updating = undefined;
@@ -150,7 +165,7 @@ export class GitMirror {
     return this.#updating;
   }
 
-  /** The content of a file. */
+  /** Finds a file's content by its id. */
   async find(id: string): Promise<FoundFile | undefined> {
     return this.#files.find(this.#blobDirectory, blobPath(id));
   }
@@ -158,7 +173,7 @@ export class GitMirror {
   async close(): Promise<void> {
     clearTimeout(this.#timer);
     await this.#updating?.catch(() => {
-      // Told to whoever began it.
+      // The caller that started the update gets the error.
     });
   }
 
@@ -174,14 +189,15 @@ export class GitMirror {
     const startedAt = performance.now();
     try {
       await this.update();
-      if (this.#toldFailure !== '') this.#log.info({ remote: this.place }, 'git remote is back');
+      if (this.#toldFailure !== '')
+        this.#log.info({ remote: this.place }, 'git remote is reachable again');
       this.#toldFailure = '';
     } catch (err) {
-      // The same failure is told once.
+      // A repeated failure is logged once.
       if (!this.#closing.aborted && String(err) !== this.#toldFailure) {
         this.#log.error(
           { remote: this.place, err },
-          'git remote was not fetched: the last state is served',
+          'cannot fetch git remote; serving the last fetched state',
         );
         this.#toldFailure = String(err);
       }
@@ -247,18 +263,25 @@ export class GitMirror {
     });
   }
 
-  /** Passwords are for their owner alone. */
+  /**
+   * Checks that only the owner can read the credentials file.
+   * @throws MasterError ERR_GIT
+   */
   async #checkCredentials(): Promise<void> {
     const { credentialsFile: file } = this.#setting.limits;
     if (file === null) return;
     const found = await stat(file).catch(() => undefined);
     const isPrivate = found?.isFile() === true && (found.mode & 0o077) === 0;
     if (isPrivate) return;
-    const reason = found === undefined ? 'is not there' : 'is not for its owner alone (mode 0600)';
+    const reason =
+      found === undefined ? 'does not exist' : 'is accessible to other users; set its mode to 0600';
     throw new MasterError('ERR_GIT', `${this.place}: credentials_file ${file} ${reason}`);
   }
 
-  /** A repository of our own, without the locks and half packs that an ended git leaves. */
+  /**
+   * Creates the bare repository, or removes the locks and partial packs that an interrupted git
+   * left in it.
+   */
   async #prepare(signal: AbortSignal): Promise<void> {
     const { directory } = this.#setting;
     const isThere = await stat(path.join(directory, 'HEAD')).catch(() => undefined);
@@ -275,13 +298,13 @@ export class GitMirror {
     if ((await sizeOf(directory)) > this.#setting.limits.maxBytes) await this.#collectGarbage(true);
   }
 
-  /** What no branch needs any more, after history was rewritten, goes. */
+  /** Removes objects that no branch needs after its history was rewritten. */
   async #collectGarbage(isNeeded = false): Promise<void> {
     const words = ['gc', '--quiet', ...(isNeeded ? ['--prune=now'] : ['--auto'])];
     try {
       await this.#within((signal) => runGit(this.#setting, words, signal));
     } catch (err) {
-      this.#log.warn({ remote: this.place, err }, 'git did not tidy up');
+      this.#log.warn({ remote: this.place, err }, 'git garbage collection failed');
     }
   }
 
@@ -293,7 +316,7 @@ export class GitMirror {
     );
   }
 
-  /** The trees of commits, and the contents that they need, which are on the disk then. */
+  /** Reads the trees of commits, and stores the contents that they need on the disk. */
   async #readAll(
     commits: ReadonlyMap<string, string>,
     signal: AbortSignal,
@@ -311,7 +334,7 @@ export class GitMirror {
     }
   }
 
-  /** The commit of each branch and tag that somebody wants. */
+  /** Returns the commits of all branches and tags that a filter accepts. */
   async #refs(signal: AbortSignal): Promise<Map<string, string>> {
     const format = '%(objectname)%00%(objecttype)%00%(*objecttype)%00%(refname)';
     const output = await runGit(this.#setting, ['for-each-ref', `--format=${format}`], signal);
@@ -324,14 +347,19 @@ export class GitMirror {
     }
     for (const name of this.#commits) refs.set(refKey({ kind: 'sha', name }), name);
     if (refs.size <= maxRefs) return refs;
-    throw new MasterError('ERR_GIT', `${this.place}: more than ${maxRefs} branches and tags`);
+    throw new MasterError(
+      'ERR_GIT',
+      `${this.place}: the repository has more than ${maxRefs} branches and tags`,
+    );
   }
 
   #isWanted(ref: GitRef): boolean {
     return this.#filters.some((isWanted) => isWanted(ref));
   }
 
-  /** Writes the contents that are not on the disk yet; none of them where they are too many. */
+  /**
+   * Stores the contents that are not on the disk yet. Removes them again if they exceed the limit.
+   */
   async #keepAll(reader: ObjectReader, needed: ReadonlySet<string>): Promise<void> {
     const added: string[] = [];
     let bytes = 0;
@@ -351,7 +379,7 @@ export class GitMirror {
     }
   }
 
-  /** The size of a content that is on the disk. */
+  /** Returns the size of a content on the disk, in bytes. */
   async #count(id: string): Promise<number | undefined> {
     if (!this.#blobs.has(id)) return undefined;
     const found = await ifPresent(stat(path.join(this.#blobDirectory, blobPath(id))));
@@ -359,7 +387,11 @@ export class GitMirror {
     return found?.size;
   }
 
-  /** @param before bytes of the contents that were counted before it @returns its size */
+  /**
+   * Stores one content.
+   * @param before bytes of the contents counted before it
+   * @returns its size in bytes
+   */
   async #keep(reader: ObjectReader, id: string, before: number): Promise<number> {
     const header = await reader.header(id);
     if (before + header.size > this.#setting.limits.maxBytes) throw this.#overLimit();
@@ -373,7 +405,7 @@ export class GitMirror {
     return header.size;
   }
 
-  /** Notes contents that nothing refers to, and removes those of a while ago. */
+  /** Marks contents that nothing refers to, and removes expired ones. */
   async #sweep(needed: ReadonlySet<string>): Promise<void> {
     const now = performance.now();
     for (const id of this.#blobs.keys()) {
@@ -383,7 +415,10 @@ export class GitMirror {
     await this.#expire();
   }
 
-  /** The oldest go first, and before their time where all contents take too much. */
+  /**
+   * Removes unreferenced contents, oldest first, after their retention time or if all contents
+   * exceed the limit.
+   */
   async #expire(): Promise<void> {
     const now = performance.now();
     let bytes = [...this.#blobs.values()].reduce<number>((sum, size = 0) => sum + size, 0);
@@ -411,7 +446,7 @@ export class GitMirror {
     try {
       this.#snapshot = fromState(JSON.parse(text));
     } catch (err) {
-      this.#log.error({ remote: this.place, err }, 'the last state of a git remote cannot be read');
+      this.#log.error({ remote: this.place, err }, 'cannot read the last state of a git remote');
     }
   }
 
@@ -429,12 +464,12 @@ export class GitMirror {
     const { maxBytes } = this.#setting.limits;
     return new MasterError(
       'ERR_GIT',
-      `${this.place}: more than ${maxBytes} bytes; saltbridge: git: max_bytes allows more`,
+      `${this.place}: the files exceed ${maxBytes} bytes; raise saltbridge: git: max_bytes`,
     );
   }
 }
 
-/** Reads the trees of commits; those that are known already are not read again. */
+/** Reads the trees of commits and reuses trees that are already known. */
 class SnapshotReading {
   readonly trees = new Map<string, Tree>();
   readonly #reader: ObjectReader;
@@ -448,7 +483,7 @@ class SnapshotReading {
     this.#setting = setting;
   }
 
-  /** The id of a commit's tree, which is read with all below it. */
+  /** Returns the id of a commit's tree, after reading it and all trees below it. */
   async treeOf(commit: string): Promise<string> {
     const header = await this.#reader.header(`${commit}^{tree}`);
     const bytes = await this.#treeBytes(header);
@@ -456,7 +491,10 @@ class SnapshotReading {
     return header.id;
   }
 
-  /** The contents that some trees refer to. @throws MasterError ERR_GIT when they are too many */
+  /**
+   * Returns the ids of the contents that the given trees refer to.
+   * @throws MasterError ERR_GIT if a tree has too many files
+   */
   async check(roots: readonly string[]): Promise<Set<string>> {
     const counted = new Map<string, number>();
     for (const root of new Set(roots)) {
@@ -472,11 +510,11 @@ class SnapshotReading {
 
   async #add(id: string, given: Buffer | undefined, depth: number): Promise<void> {
     if (this.trees.has(id)) return;
-    if (depth > maxDepth) throw this.#refusal(`directories more than ${maxDepth} deep`);
+    if (depth > maxDepth) throw this.#refusal(`directories are nested more than ${maxDepth} deep`);
     const tree = this.#known.get(id) ?? (await this.#parse(id, given));
     this.trees.set(id, tree);
     this.#entries += tree.size;
-    // Directories that branches do not share count each.
+    // Directories count once for each distinct content.
     if (this.#entries > 10 * this.#setting.limits.maxFiles) throw this.#overLimit();
     for (const entry of tree.values()) {
       if (entry.kind === 'directory') await this.#add(entry.id, undefined, depth + 1);
@@ -494,13 +532,14 @@ class SnapshotReading {
     return tree;
   }
 
-  /** What a submodule is, or anything unknown, is passed over. */
+  /** Converts an entry of a tree. Returns `undefined` for submodules and unknown modes. */
   async #entry(mode: string, id: string): Promise<TreeEntry | undefined> {
     if (/^0?40000$/.test(mode)) return { kind: 'directory', id };
     if (/^100\d{3}$/.test(mode)) return { kind: 'file', id, isExecutable: mode === '100755' };
     if (mode !== '120000') return undefined;
     const header = await this.#reader.header(id);
-    if (header.size > maxLinkBytes) throw this.#refusal('a symbolic link of more than 4096 bytes');
+    if (header.size > maxLinkBytes)
+      throw this.#refusal('the target of a symbolic link exceeds 4096 bytes');
     const target = (await this.#reader.bytes(header)).toString('utf8');
     return /[\0\ufffd]/.test(target) ? undefined : { kind: 'link', target };
   }
@@ -511,7 +550,10 @@ class SnapshotReading {
     return this.#reader.bytes(header);
   }
 
-  /** Files below a directory; the same directory may be there many times. */
+  /**
+   * Counts the files and directories below a directory. A directory that appears several times
+   * counts each time.
+   */
   #count(id: string, counted: Map<string, number>): number {
     const known = counted.get(id);
     if (known !== undefined) return known;
@@ -525,7 +567,9 @@ class SnapshotReading {
 
   #overLimit(): MasterError {
     const { maxFiles } = this.#setting.limits;
-    return this.#refusal(`more than ${maxFiles} files; saltbridge: git: max_files allows more`);
+    return this.#refusal(
+      `a tree has more than ${maxFiles} files; raise saltbridge: git: max_files`,
+    );
   }
 
   #refusal(reason: string): MasterError {
@@ -533,7 +577,7 @@ class SnapshotReading {
   }
 }
 
-/** @param name as `for-each-ref` tells it */
+/** Parses a full ref name as printed by `for-each-ref`. */
 function readRef(name: string): GitRef | undefined {
   const [, space, rest = ''] = /^refs\/(remotes\/[^/]+|heads|tags)\/(.+)$/.exec(name) ?? [];
   if (space === undefined) return undefined;
@@ -544,7 +588,9 @@ function blobPath(id: string): string {
   return `${id.slice(0, 2)}/${id.slice(2)}`;
 }
 
-/** Calls when a directory has grown over a size. Large ones take long to look through: one look at a time. */
+/**
+ * Calls `onOver` when a directory exceeds a size. Skips a check while the previous one still runs.
+ */
 function watchSize(directory: string, maxBytes: number, onOver: () => void): NodeJS.Timeout {
   let isLooking = false;
   return setInterval(async () => {
@@ -555,7 +601,7 @@ function watchSize(directory: string, maxBytes: number, onOver: () => void): Nod
   }, watchMs);
 }
 
-/** Bytes of the files of a directory that changes meanwhile. */
+/** Returns the total size of the files in a directory that may change meanwhile, in bytes. */
 async function sizeOf(directory: string): Promise<number> {
   let bytes = 0;
   const entries = await readdir(directory, { recursive: true }).catch(() => []);
@@ -579,7 +625,9 @@ function toState({ refs, trees }: GitSnapshot): State {
   return { refs: [...refs], trees: [...trees].map(([id, tree]) => [id, [...tree]]) };
 }
 
-/** It is our own file, in a directory of our own. */
+/**
+ * Restores a snapshot from the state file. The file is trusted because only the master writes it.
+ */
 function fromState({ refs, trees }: State): GitSnapshot {
   return {
     refs: new Map(refs),

@@ -1,24 +1,27 @@
-/** All mirrors of a master. */
+/** All git mirrors of a master. */
 
 import { createHash } from 'node:crypto';
 import path from 'node:path';
 import type { GitAccess } from '#config';
 import { GitMirror, type GitMirrorDeps } from './git-mirror.ts';
 
-/** Opens one mirror for each repository, however many ask for it. */
+/** Opens one mirror for each repository and shares it between callers. */
 export class GitMirrors {
   readonly #deps: Omit<GitMirrorDeps, 'access' | 'directory'>;
   readonly #directory: string;
   readonly #open = new Map<string, Promise<GitMirror>>();
   readonly #started = new Set<GitMirror>();
 
-  /** @param directory where each has a directory */
+  /** @param directory parent of the mirrors' directories */
   constructor(directory: string, deps: Omit<GitMirrorDeps, 'access' | 'directory'>) {
     this.#directory = directory;
     this.#deps = deps;
   }
 
-  /** @param access those that are equal share a mirror */
+  /**
+   * Opens the mirror of a remote.
+   * @param access equal values share a mirror
+   */
   async open(access: GitAccess): Promise<GitMirror> {
     const { updateInterval: _, ...rest } = access;
     const mark = createHash('sha256').update(JSON.stringify(rest)).digest('hex').slice(0, 32);
@@ -28,7 +31,7 @@ export class GitMirrors {
     return opening;
   }
 
-  /** Begins to fetch the mirrors that were opened since the last call. */
+  /** Starts the mirrors that were opened since the last call. */
   async start(): Promise<void> {
     const waiting = (await this.#all()).filter((mirror) => !this.#started.has(mirror));
     for (const mirror of waiting) this.#started.add(mirror);

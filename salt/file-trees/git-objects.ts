@@ -1,19 +1,19 @@
-/** Reading objects of a repository, by `git cat-file --batch`. */
+/** Reads objects of a repository with `git cat-file --batch`. */
 
 import type { ChildProcess } from 'node:child_process';
 import { open } from 'node:fs/promises';
 import { MasterError } from '#master';
 import { endedError, type GitSetting, placeOfRemote, startError, startGit } from './git-program.ts';
 
-/** What git says in front of an object. */
+/** Header that git prints before an object. */
 export interface ObjectHeader {
   readonly id: string;
   readonly type: string;
-  /** Bytes. */
+  /** Size in bytes. */
   readonly size: number;
 }
 
-/** One process that answers one question after the other. */
+/** A `git cat-file` process that answers one request at a time. */
 export class ObjectReader {
   readonly #setting: GitSetting;
   readonly #signal: AbortSignal;
@@ -27,7 +27,7 @@ export class ObjectReader {
     this.#setting = setting;
     this.#signal = signal;
     this.#child = startGit(setting, ['cat-file', '--batch'], signal);
-    // From the beginning: what ends it may come before close.
+    // Listeners are attached at once, because the process may end before `close` is called.
     this.#ended = new Promise((resolve) => {
       this.#child.once('close', resolve);
       this.#child.once('error', (error) => {
@@ -40,26 +40,26 @@ export class ObjectReader {
   }
 
   /**
-   * Asks for an object, whose bytes have to be read next.
-   * @param name an id, or an expression of git's without line breaks
-   * @throws MasterError ERR_GIT where there is none
+   * Requests an object. The caller must read its bytes next.
+   * @param name an object id, or a git revision expression without line breaks
+   * @throws MasterError ERR_GIT if the object does not exist
    */
   async header(name: string): Promise<ObjectHeader> {
     this.#child.stdin.write(`${name}\n`);
     const line = await this.#line();
     const [id = '', type = '', size = ''] = line.split(' ');
-    if (!/^\d+$/.test(size)) throw this.#failure(`git has no object ${name}`);
+    if (!/^\d+$/.test(size)) throw this.#failure(`the repository has no object ${name}`);
     return { id, type, size: Number(size) };
   }
 
-  /** The bytes of the object whose header was read. */
+  /** Reads the bytes of the object whose header was read last. */
   async bytes({ size }: ObjectHeader): Promise<Buffer> {
     const parts: Buffer[] = [];
     for await (const part of this.#content(size)) parts.push(part);
     return Buffer.concat(parts);
   }
 
-  /** Writes them to a new file instead. */
+  /** Writes the bytes of the object whose header was read last to a new file. */
   async toFile({ size }: ObjectHeader, file: string): Promise<void> {
     const handle = await open(file, 'wx', 0o600);
     try {
@@ -84,7 +84,7 @@ export class ObjectReader {
       left -= part.length;
       yield part;
     }
-    // A line break follows each object.
+    // Git writes a line break after each object.
     if (this.#rest.length === 0) await this.#more();
     this.#rest = this.#rest.subarray(1);
   }
@@ -97,14 +97,14 @@ export class ObjectReader {
         this.#rest = this.#rest.subarray(end + 1);
         return line;
       }
-      if (this.#rest.length > 8192) throw this.#failure('git wrote a line without an end');
+      if (this.#rest.length > 8192) throw this.#failure('git wrote a line of more than 8192 bytes');
       await this.#more();
     }
   }
 
   async #more(): Promise<void> {
     const { done, value } = await this.#chunks.next();
-    if (done === true) throw this.#failure('git ended before it had answered');
+    if (done === true) throw this.#failure('git exited before it answered');
     this.#rest = this.#rest.length === 0 ? value : Buffer.concat([this.#rest, value]);
   }
 
@@ -121,15 +121,19 @@ async function* chunksOf({ stdout }: ChildProcess): AsyncGenerator<Buffer> {
   }
 }
 
-/** An entry of a tree as git keeps it. */
+/** An entry of a tree in git's format. */
 export interface RawEntry {
-  /** Octal, as git writes it: `100644`, `100755`, `120000`, `40000`, `160000`. */
+  /** Octal mode as git writes it: `100644`, `100755`, `120000`, `40000` or `160000`. */
   readonly mode: string;
   readonly name: Buffer;
   readonly id: string;
 }
 
-/** @param idBytes 20, or 32 in repositories of SHA-256 @throws RangeError for what is no tree */
+/**
+ * Parses a tree object.
+ * @param idBytes 20, or 32 in repositories of SHA-256
+ * @throws RangeError if the bytes are not a tree
+ */
 export function parseTree(bytes: Buffer, idBytes: number): RawEntry[] {
   const entries: RawEntry[] = [];
   let at = 0;
@@ -137,7 +141,8 @@ export function parseTree(bytes: Buffer, idBytes: number): RawEntry[] {
     const space = bytes.indexOf(0x20, at);
     const end = bytes.indexOf(0, space);
     const next = end + 1 + idBytes;
-    if (space < 0 || end < 0 || next > bytes.length) throw new RangeError('no tree of git');
+    if (space < 0 || end < 0 || next > bytes.length)
+      throw new RangeError('invalid git tree object');
     entries.push({
       mode: bytes.toString('latin1', at, space),
       name: bytes.subarray(space + 1, end),

@@ -1,6 +1,6 @@
 /**
- * Running the program `git`, with nothing of the machine's or the user's configuration of git in
- * force: no hooks, no submodules, no protocol that the options do not name.
+ * Runs the program `git` without the configuration of the machine and the user: no hooks, no
+ * submodules, and only the protocols that the options name.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -8,26 +8,26 @@ import { type GitAccess, type GitLimits, withoutCredentials } from '#config';
 import { MasterError } from '#master';
 import { codeOf } from '#runtime';
 
-/** Where a repository is, who asks for it and what may be used for that. */
+/** Repository, remote and limits of a git process. */
 export interface GitSetting {
   readonly access: GitAccess;
   readonly limits: GitLimits;
-  /** The bare repository that it is fetched into. */
+  /** Bare repository that receives the fetched objects. */
   readonly directory: string;
 }
 
-/** Output that is read of one run, bytes. */
+/** Maximum output of one run, in bytes. */
 const maxOutput = 16 * 1024 * 1024;
 const maxComplaint = 600;
 
-/** Variables that git, ssh and curl need of the environment; none of git's own are among them. */
+/** Environment variables passed to git, ssh and curl. None of git's own variables is included. */
 const passedOn = [
   ...['PATH', 'HOME', 'USER', 'LOGNAME', 'SSH_AUTH_SOCK', 'TMPDIR'],
   ...['http_proxy', 'https_proxy', 'HTTPS_PROXY', 'all_proxy', 'ALL_PROXY', 'no_proxy', 'NO_PROXY'],
   ...['SSL_CERT_FILE', 'SSL_CERT_DIR'],
 ];
 
-/** Starts git. The signal ends it and what it started. The caller reads its output. */
+/** Starts git. The abort signal kills git and its child processes. The caller reads the output. */
 export function startGit(
   { access, limits, directory }: GitSetting,
   words: readonly string[],
@@ -37,28 +37,28 @@ export function startGit(
     stdio: ['pipe', 'pipe', 'pipe'],
     env: environmentOf(access, limits),
     cwd: '/',
-    // A group of its own, so that ssh and the helpers of git end with it.
+    // A process group of its own, so that ssh and git's helpers are killed with it.
     detached: true,
   });
   const end = (): void => {
     try {
       if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
     } catch {
-      // It has ended.
+      // The process has already ended.
     }
   };
   if (signal.aborted) end();
   signal.addEventListener('abort', end, { once: true });
   child.once('close', () => signal.removeEventListener('abort', end));
-  // It may end without reading.
+  // Git may exit without reading its input.
   child.stdin.on('error', () => {});
   return child;
 }
 
 /**
  * Runs git to its end.
- * @returns what it wrote
- * @throws MasterError ERR_GIT with its own words
+ * @returns its standard output
+ * @throws MasterError ERR_GIT with git's error output
  */
 export function runGit(
   setting: GitSetting,
@@ -78,32 +78,37 @@ export function runGit(
     child.once('close', (code) => {
       if (code === 0 && output.length < maxOutput) return resolve(output);
       if (signal.aborted) return reject(endedError(setting, signal));
-      const reason = code === 0 ? 'it wrote too much' : complaintOf(complaint, code);
+      const reason = code === 0 ? 'its output is too large' : complaintOf(complaint, code);
       reject(new MasterError('ERR_GIT', `${placeOfRemote(setting.access)}: ${reason}`));
     });
     child.stdin.end();
   });
 }
 
-/** Why a run was ended. */
+/** Returns the error of a run that was aborted. */
 export function endedError({ access, limits }: GitSetting, signal: AbortSignal): MasterError {
   const { reason } = signal;
   if (reason instanceof MasterError) return reason;
   const isLate = reason instanceof Error && reason.name === 'TimeoutError';
-  const why = isLate ? `took longer than ${limits.timeout} s` : 'was ended: the master closes';
+  const why = isLate
+    ? `timed out after ${limits.timeout} s`
+    : 'was stopped because the master closes';
   return new MasterError('ERR_GIT', `${placeOfRemote(access)}: git ${why}`);
 }
 
-/** @param error why the program did not start */
+/**
+ * Returns the error for a program that did not start.
+ * @param error error of `spawn`
+ */
 export function startError({ access, limits }: GitSetting, error: Error): MasterError {
   const isAbsent = codeOf(error) === 'ENOENT';
   const reason = isAbsent
     ? `the program ${limits.program} is not installed`
-    : `${limits.program} did not start: ${error.message}`;
+    : `${limits.program} could not be started: ${error.message}`;
   return new MasterError('ERR_GIT', `${placeOfRemote(access)}: ${reason}`, { cause: error });
 }
 
-/** The address of a remote without user and password, as messages name it. */
+/** Returns the address of a remote without user and password, for messages. */
 export function placeOfRemote({ url }: Pick<GitAccess, 'url'>): string {
   return withoutCredentials(url);
 }
@@ -146,7 +151,10 @@ function environmentOf(access: GitAccess, limits: GitLimits): NodeJS.ProcessEnv 
   return environment;
 }
 
-/** Of git's configuration. They are in the environment: words are in the list of processes. */
+/**
+ * Returns git configuration values. They are passed in the environment, because arguments are
+ * visible in the process list.
+ */
 function settingsOf(access: GitAccess, limits: GitLimits): [name: string, value: string][] {
   const { url, refspecs, sslVerify, user, password } = access;
   const settings: [string, string][] = [
@@ -166,7 +174,7 @@ function settingsOf(access: GitAccess, limits: GitLimits): [name: string, value:
     // Garbage is collected after a change, not after each fetch.
     ['maintenance.auto', 'false'],
     ['http.sslVerify', String(sslVerify)],
-    // Others that the environment or a default may name.
+    // Clears credential helpers of the environment and of git's defaults.
     ['credential.helper', ''],
   ];
   if (limits.credentialsFile !== null) {
@@ -182,7 +190,7 @@ function settingsOf(access: GitAccess, limits: GitLimits): [name: string, value:
   return settings;
 }
 
-/** Never asks: a host that is unknown, or whose key is another one, is refused. */
+/** Returns the ssh command. It never prompts: a host with an unknown or changed key is rejected. */
 function sshCommand({ privkey }: GitAccess, { knownHosts }: GitLimits): string {
   return [
     'ssh -o BatchMode=yes',

@@ -1,4 +1,4 @@
-/** Trees of a repository as they are kept: looking files up, and listing them. */
+/** Looks up and lists files in stored git trees. */
 
 import { posix } from 'node:path';
 import { type FileLists, noFiles } from '#master';
@@ -12,15 +12,16 @@ export type TreeEntry =
 /** Entries by name; each name is one segment of a path. */
 export type Tree = ReadonlyMap<string, TreeEntry>;
 
-/** Trees by id: branches that are alike share most of theirs. */
+/** Trees by id. Similar branches share most of their trees. */
 export type Trees = ReadonlyMap<string, Tree>;
 
-/** Links that are followed one after the other. */
+/** Maximum number of links followed in a row. */
 const maxLinks = 40;
 
 /**
- * Whether a name of a tree is served. Those that are no segment of a path, or that are not UTF-8,
- * cannot be asked for; `.git` in any spelling is none of the repository's files.
+ * Returns the name under which an entry of a tree is served, or `undefined`. Names that are not a
+ * path segment or not UTF-8 cannot be requested. `.git` in any spelling is not a file of the
+ * repository.
  */
 export function servedName(bytes: Buffer): string | undefined {
   const name = bytes.toString('utf8');
@@ -28,15 +29,18 @@ export function servedName(bytes: Buffer): string | undefined {
   return isGitDirectory(name) ? undefined : name;
 }
 
-/** As git judges it: for file systems that know no case, or that ignore some characters. */
+/**
+ * Whether git would treat a name as `.git` on file systems that ignore case or certain characters.
+ */
 function isGitDirectory(name: string): boolean {
   const plain = name.normalize('NFKC').replaceAll(/\p{Cf}/gu, '');
   return /^(?:\.git|git~\d+)[. ]*(?::.*)?$/i.test(plain);
 }
 
 /**
- * The file at a path, links followed. A link leads to files of the same tree or to nothing.
- * @param root id of the tree of a commit
+ * Returns the file at a path and follows links. A link resolves to a file of the same tree or to
+ * nothing.
+ * @param root tree id of a commit
  */
 export function findInTree(
   trees: Trees,
@@ -66,7 +70,7 @@ export function findInTree(
   return undefined;
 }
 
-/** The directory at a path. Links are not followed. */
+/** Returns the id of the directory at a path. Does not follow links. */
 export function directoryInTree(trees: Trees, root: string, path: string): string | undefined {
   let id: string | undefined = root;
   for (const name of path.split('/').filter((segment) => segment !== '')) {
@@ -76,7 +80,10 @@ export function directoryInTree(trees: Trees, root: string, path: string): strin
   return id;
 }
 
-/** Everything below a directory. @param prefix put in front of each path: a mount point, or '' */
+/**
+ * Lists all entries below a directory.
+ * @param prefix prefix of each path: a mount point, or ''
+ */
 export function listTree(trees: Trees, directory: string, prefix: string): FileLists {
   const files: string[] = [];
   const dirs: string[] = [];

@@ -20,7 +20,7 @@ import type { GitMirrors } from './git-mirrors.ts';
 import { directoryInTree, findInTree, listTree } from './git-tree.ts';
 import { asBackend } from './served-files.ts';
 
-/** Opens the remotes; nothing is fetched before the mirrors are started, which closes them too. */
+/** Opens the remotes without fetching. The caller starts and closes the mirrors. */
 export async function openGitfs(
   remotes: readonly GitfsRemote[],
   mirrors: GitMirrors,
@@ -34,7 +34,10 @@ export async function openGitfs(
   };
 }
 
-/** Fetches all, whatever becomes of some. @throws MasterError ERR_GIT that names what failed */
+/**
+ * Updates all mirrors, even if some fail.
+ * @throws MasterError ERR_GIT with the messages of all failures
+ */
 async function updateMirrors(mirrors: ReadonlySet<GitMirror>): Promise<void> {
   const failures: unknown[] = [];
   await Promise.all(
@@ -46,10 +49,10 @@ async function updateMirrors(mirrors: ReadonlySet<GitMirror>): Promise<void> {
   throw new MasterError('ERR_GIT', failures.map((it) => it.message).join('; '));
 }
 
-/** Lists of a remote that are kept, as many as of file roots: minions may ask for every branch. */
+/** Maximum number of cached lists per remote, as for file roots. Minions may request any branch. */
 const maxLists = 64;
 
-/** Files below a directory of a tree, served below a mount point. */
+/** Serves the files below a directory of a git tree at a mount point. */
 export class TreeFiles {
   readonly #lists = new LRUCache<string, FileLists>({ max: maxLists });
   #snapshot: GitSnapshot | undefined;
@@ -59,7 +62,10 @@ export class TreeFiles {
     this.#mirror = mirror;
   }
 
-  /** @param tree of a commit */
+  /**
+   * Finds a file.
+   * @param tree tree id of a commit
+   */
   async find(
     tree: string,
     place: { readonly root: string; readonly mountpoint: string },
@@ -76,7 +82,10 @@ export class TreeFiles {
     return { ...found, stat: { ...found.stat, mode } };
   }
 
-  /** The same object as long as nothing has changed and not too many others are asked for. */
+  /**
+   * Returns the lists of a tree. The result is the same object until the tree changes or the cache
+   * evicts it.
+   */
   lists(tree: string, place: { readonly root: string; readonly mountpoint: string }): FileLists {
     const { snapshot } = this.#mirror;
     if (this.#snapshot !== snapshot) this.#forgetOthers(snapshot);
@@ -89,7 +98,9 @@ export class TreeFiles {
     return lists;
   }
 
-  /** What did not change is the same object after a fetch. */
+  /**
+   * Drops the cached lists of trees that are not in the snapshot. Unchanged trees keep their lists.
+   */
   #forgetOthers(snapshot: GitSnapshot): void {
     this.#snapshot = snapshot;
     const trees = new Set(snapshot.refs.values());
@@ -99,12 +110,12 @@ export class TreeFiles {
   }
 }
 
-/** A directory as it is written: `salt://x/` is `x`. */
+/** Removes `salt://` and outer slashes from a directory: `salt://x/` becomes `x`. */
 function trimmed(place: string): string {
   return place.replace(/^salt:\/\//, '').replaceAll(/^\/+|\/+$/g, '');
 }
 
-/** One remote. */
+/** Backend of one remote. */
 class GitfsFiles implements FileServerBackend {
   readonly name = 'gitfs';
   readonly mirror: GitMirror;
@@ -138,7 +149,7 @@ class GitfsFiles implements FileServerBackend {
     const found = [...this.mirror.snapshot.refs.keys()].flatMap((key) => {
       const name = key.slice(key.indexOf(' ') + 1);
       if (name === base) return ['base'];
-      // As in Salt: under the names of its environments.
+      // As in Salt, a mapped environment is served only under its own name.
       if (mapped.has(name)) return [];
       return disableSaltenvMapping || allSaltenvs !== undefined || isCommitId(name) ? [] : [name];
     });
@@ -157,10 +168,10 @@ class GitfsFiles implements FileServerBackend {
   }
 
   async close(): Promise<void> {
-    // The mirror is closed with all others.
+    // The owner of the mirrors closes this one.
   }
 
-  /** Branches, tags and commits that the configuration names. */
+  /** Returns the branches, tags and commits that the configuration names. */
   #names(): string[] {
     const { base, fallback, allSaltenvs = '', saltenv } = this.#remote;
     const refs = [...saltenv.values()].flatMap(({ ref }) => ref ?? []);
@@ -183,7 +194,7 @@ class GitfsFiles implements FileServerBackend {
     return { root, mountpoint, ...own.get(saltenv) };
   }
 
-  /** [salt/utils/gitfs.py get_tree] */
+  /** Returns the tree id of an environment [salt/utils/gitfs.py get_tree]. */
   #treeOf(saltenv: string): string | undefined {
     if (!this.#isExposed(saltenv)) return undefined;
     const ref = this.#refOf(saltenv);
@@ -200,13 +211,16 @@ class GitfsFiles implements FileServerBackend {
   }
 }
 
-/** As in Salt a glob, or a regular expression that the whole name fits. */
+/**
+ * Compiles a pattern of environments. As in Salt, it matches as a glob or as a regular expression
+ * of the whole name.
+ */
 function compileEnvPattern(pattern: string): (name: string) => boolean {
   const tests = [(name: string) => name === pattern, compileGlob(pattern)];
   try {
     tests.push(compileWholePattern(pattern));
   } catch {
-    // It is a glob that is no regular expression.
+    // The pattern is a glob but not a valid regular expression.
   }
   return (name) => tests.some((test) => test(name));
 }

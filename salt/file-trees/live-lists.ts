@@ -1,4 +1,4 @@
-/** Lists of the served files, read again when a directory changes. */
+/** Lists of the served files, refreshed when a directory changes. */
 
 import type { Logger } from 'pino';
 import { type FileLists, noFiles } from '#master';
@@ -11,31 +11,36 @@ import {
   walkRoots,
 } from './walk-roots.ts';
 
-/** A burst of changes, such as a checkout, is walked through once. */
+/**
+ * Delay after a change before the roots are walked, in milliseconds. A burst of changes, such as a
+ * checkout, causes one walk.
+ */
 const quietMs = 100;
-/** Looking at every directory may take this share of the time at most. */
+/** Maximum share of time spent on checking directories. */
 const checkShare = 0.02;
 
-/** What the lists of an environment are made of. */
+/** Options of the lists of one environment. */
 interface LiveListsOptions {
-  /** Absolute paths. */
+  /** Absolute paths of the roots. */
   readonly roots: readonly string[];
   readonly walk: Omit<WalkOptions, 'onDirectory'>;
-  /** Milliseconds between looks at the directories, for changes that no watch tells of. */
+  /**
+   * Interval between checks of the directories for changes that no watch reports, in milliseconds.
+   */
   readonly checkMs: number;
   readonly log: Logger;
 }
 
 /**
- * The lists of one environment, kept up to date: walked at the start and after a change, however
- * many ask. Changes are told by watches; where the system has none to give, or none come (network
- * file systems), by a look at each directory's own time stamp now and then.
+ * Up-to-date lists of one environment. Walks the roots at the start and after a change, once for
+ * all callers. Watches report changes. Where watches are unavailable or silent (network file
+ * systems), periodic checks compare the time stamps of all directories.
  */
 export class LiveLists {
   readonly #options: LiveListsOptions;
   readonly #watch: DirectoryWatch;
   #tree: Tree = { lists: noFiles, directories: new Map(), isCut: false };
-  /** Something may have changed since the latest walk began. */
+  /** Whether the roots may have changed since the latest walk began. */
   #isStale = true;
   #walking: Promise<void> | undefined;
   #walkTimer: NodeJS.Timeout | undefined;
@@ -52,29 +57,29 @@ export class LiveLists {
     if (options.checkMs > 0) this.#scheduleCheck(options.checkMs);
   }
 
-  /** As it is now: what changed before the call is in it. */
+  /** Returns the current lists. They include all changes made before the call. */
   async current(): Promise<FileLists> {
-    // A walk that is under way began before: it may have passed the place of a later change.
+    // A running walk may have passed the directory of a later change.
     if (this.#walking !== undefined) await this.#walking;
     if (this.#isStale || this.#options.checkMs === 0) await this.#walk();
     return this.#tree.lists;
   }
 
-  /** Walks anew, whatever has been told of changes. */
+  /** Walks the roots again, even if no change was reported. */
   async refresh(): Promise<void> {
     if (this.#isClosed) return;
     this.#isStale = true;
     await this.current();
   }
 
-  /** Ends the watches, and waits for a walk that is under way. */
+  /** Closes the watches and waits for a running walk. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#walkTimer);
     clearTimeout(this.#checkTimer);
     this.#watch.close();
     await this.#walking?.catch(() => {
-      // Told to whoever asked for it.
+      // The caller of the walk gets the error.
     });
   }
 
@@ -98,7 +103,8 @@ export class LiveLists {
       throw error;
     }
     this.#watch.keepOnly(this.#tree.directories);
-    if (this.#tree.isCut) log.warn({ roots, files: maxEntries }, 'file lists were cut');
+    if (this.#tree.isCut)
+      log.warn({ roots, files: maxEntries }, 'too many files: the file lists are incomplete');
   }
 
   #changed(): void {
@@ -107,7 +113,7 @@ export class LiveLists {
     this.#walkTimer ??= setTimeout(() => {
       this.#walkTimer = undefined;
       this.current().catch((err: unknown) => {
-        this.#options.log.error({ err }, 'file roots could not be walked');
+        this.#options.log.error({ err }, 'cannot list the file roots');
       });
     }, quietMs).unref();
   }
@@ -116,14 +122,19 @@ export class LiveLists {
     if (this.#isRefusalTold) return;
     this.#isRefusalTold = true;
     const { log, checkMs } = this.#options;
-    log.warn({ err, checkMs }, 'not every directory is watched; changes show at the next look');
+    log.warn(
+      { err, checkMs },
+      'cannot watch every directory; changes are found by the periodic check',
+    );
   }
 
   #scheduleCheck(ms: number): void {
     this.#checkTimer = setTimeout(() => {
       const startedAt = performance.now();
       this.#check()
-        .catch((err: unknown) => this.#options.log.error({ err }, 'file roots were not looked at'))
+        .catch((err: unknown) =>
+          this.#options.log.error({ err }, 'cannot check the file roots for changes'),
+        )
         .finally(() => {
           const pause = (performance.now() - startedAt) / checkShare;
           if (!this.#isClosed) this.#scheduleCheck(Math.max(this.#options.checkMs, pause));

@@ -6,11 +6,11 @@ import type { FileServerBackend } from '#master';
 import { isBelow } from './disk-files.ts';
 import { expandRoot, openRoots } from './roots.ts';
 
-/** Where a master's files come from. */
+/** Sources of a master's files. */
 export interface FileServerOptions {
   /**
-   * Asked in this order; they belong to the master from its start on, which closes them. A function
-   * is called at the start: with {@link openFileRoots} among them, `fileRoots` are served as well.
+   * Backends in order of precedence. The master owns them from its start and closes them. A
+   * function is called at the start. Add {@link openFileRoots} to serve `fileRoots` as well.
    */
   readonly backends: readonly (
     | FileServerBackend
@@ -19,8 +19,8 @@ export interface FileServerOptions {
 }
 
 /**
- * The `file_roots` of a configuration. Never served, whatever root they lie in: keys, the store,
- * what minions pushed, copies of repositories, and the files of pillar.
+ * Opens the `file_roots` of a configuration. Keys, the store, pushed files, copies of repositories
+ * and pillar files are never served, even if a root contains them.
  */
 export async function openFileRoots(
   config: FixedConfig,
@@ -30,7 +30,7 @@ export async function openFileRoots(
   return openRoots(config, { hidden, ...(logger === undefined ? {} : { logger }) });
 }
 
-/** Keys, the store, what minions pushed, and copies of repositories. */
+/** Returns the directories of keys, the store, pushed files and copies of repositories. */
 export function hiddenDirectories({
   pkiDir,
   stateDir,
@@ -40,8 +40,8 @@ export function hiddenDirectories({
 }
 
 /**
- * The directories of `pillar_roots` and `ext_pillar` that are none of `file_roots` and have none
- * below them: who keeps pillar among the states does not hand it to every minion.
+ * Returns the directories of `pillar_roots` and `ext_pillar` that neither are nor contain a file
+ * root. Pillar files stored among the states are thereby not served to minions.
  */
 async function pillarDirectories({
   pillarRoots,

@@ -3,21 +3,24 @@
 import type { FileLists } from '#master';
 import { packWire, type WireMap } from '#minion-protocol';
 
-/** Which of the lists a minion asks for. */
+/** Kind of a list that minions request. */
 export type ListKind = keyof FileLists;
 
-/** Replies that are kept for one state of the lists, and how large one with its prefix may be. */
+/**
+ * Maximum number of cached replies for one state of the lists, and maximum size of a reply with a
+ * prefix.
+ */
 const maxKept = 256;
 const maxKeptBytes = 64 * 1024;
 
 /**
- * Lists as they are sent, packed once for all who ask the same [bench/fileserver]. They go with
- * the lists that they were made from.
+ * Cache of packed lists, shared by all requests with the same arguments [bench/fileserver]. Entries
+ * are garbage-collected with the lists that they were made from.
  */
 export class PackedLists {
   readonly #kept = new WeakMap<FileLists, Map<string, Buffer>>();
 
-  /** @param prefix what the paths begin with; slashes around it do not count, as in Salt */
+  /** @param prefix prefix of the paths; as in Salt, slashes around it are ignored */
   pack(lists: FileLists, kind: ListKind, prefix: string): Buffer {
     const start = prefix.replace(/^\/+/, '').replace(/(?<!\/)\/+$/, '');
     const mark = `${kind} ${start}`;

@@ -1,19 +1,19 @@
-/** Requested paths, normalised before any look-up [WIRE 9.8, THREATS G-03, C-40]. */
+/** Parses and normalises requested paths before any look-up [WIRE 9.8, THREATS G-03, C-40]. */
 
 import { relativePath } from '#master';
 import type { WireValue } from '#minion-protocol';
 
-/** A file by its place in an environment. */
+/** Path and environment of a requested file. */
 export interface RequestedFile {
-  /** Relative, normalised: no empty, `.` or `..` segments. */
+  /** Relative, normalised path: no empty, `.` or `..` segments. */
   readonly path: string;
   readonly saltenv: string;
 }
 
 /**
- * Reads the `path` and `saltenv` of a load: `dir/file`, with `?saltenv=NAME` behind it if it is
- * not in the environment of the load; a path that begins with `|` has no such query. Bytes that
- * are not UTF-8, absolute paths, those with `..` or NUL, and those that are too long name nothing.
+ * Reads the `path` and `saltenv` of a load. The query of `dir/file?saltenv=NAME` overrides the
+ * load's environment. A path that begins with `|` has no query. Returns `undefined` for bytes that
+ * are not UTF-8, absolute paths, paths with `..` or NUL, and paths that are too long.
  * [salt/fileserver find_file, salt/utils/url.py]
  */
 export function requestedFile(
@@ -28,7 +28,10 @@ export function requestedFile(
   return relative === undefined || env === undefined ? undefined : { path: relative, saltenv: env };
 }
 
-/** The name of an environment: text, or a number, which YAML makes of names such as `3`. */
+/**
+ * Returns the name of an environment. Accepts numbers, because YAML parses names such as `3` as
+ * numbers.
+ */
 export function saltenvName(value: WireValue | undefined): string | undefined {
   if (typeof value === 'number') return String(value);
   return typeof value === 'string' && value !== '' ? value : undefined;

@@ -1,4 +1,6 @@
-/** Files below directories of the master, as Salt's `roots` serves them [salt/fileserver/roots.py]. */
+/**
+ * Serves files of the master's directories, like Salt's `roots` backend [salt/fileserver/roots.py].
+ */
 
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
@@ -14,34 +16,34 @@ import { DiskFiles, HiddenDirectories } from './disk-files.ts';
 import { LiveLists } from './live-lists.ts';
 import { compileIgnore, type IgnoreRules } from './walk-roots.ts';
 
-/** What is served; a `MasterConfig` says all of it. */
+/** Options of the backend. A `MasterConfig` contains all of them. */
 export interface RootsOptions extends IgnoreRules {
   /**
-   * `file_roots`: directories by environment, absolute, with globs or without. Those of `__env__`
-   * serve every other environment; in them `__env__` stands for its name.
+   * `file_roots`: absolute directories by environment; globs are allowed. The directories of
+   * `__env__` serve every other environment, and `__env__` in them is replaced by its name.
    */
   readonly fileRoots: Readonly<Record<string, readonly string[]>>;
-  /** `fileserver_followsymlinks`. */
+  /** `fileserver_followsymlinks`: whether links to directories are followed. */
   readonly fileserverFollowsymlinks: boolean;
-  /** `fileserver_ignoresymlinks`. */
+  /** `fileserver_ignoresymlinks`: whether links are omitted from the lists. */
   readonly fileserverIgnoresymlinks: boolean;
-  /** `fileserver_list_cache_time`, seconds. */
+  /** `fileserver_list_cache_time`: interval between checks of the directories, in seconds. */
   readonly fileserverListCacheTime: number;
 }
 
-/** What else roots may be opened with. */
+/** Optional dependencies of the backend. */
 export interface RootsDeps {
-  /** Directories that nothing is served from, even below a root. Default: none. */
+  /** Directories that are never served, even below a root. Default: none. */
   readonly hidden?: readonly string[];
-  /** Default: says nothing. */
+  /** Default: no logging. */
   readonly logger?: Logger;
 }
 
-/** Environments that only `__env__` knows whose lists are kept. */
+/** Maximum number of cached environments that only `__env__` serves. */
 const maxOtherEnvs = 64;
 const anyEnv = '__env__';
 
-/** Opens file roots and begins to walk them. The caller closes them. */
+/** Opens file roots and starts to walk them. The caller closes them. */
 export async function openRoots(
   options: RootsOptions,
   { hidden = [], logger = createSilentLogger() }: RootsDeps = {},
@@ -54,7 +56,7 @@ export async function openRoots(
   return new Roots(roots, options, await HiddenDirectories.open(hidden), logger);
 }
 
-/** A root that does not exist may come to exist; one with globs is what it means at the start. */
+/** Expands globs once, at the start. A root without globs may be created later. */
 export async function expandRoot(pattern: string): Promise<string[]> {
   return /[*?[]/.test(pattern) ? await expandGlob(pattern) : [pattern.replace(/(?<=.)\/+$/, '')];
 }
@@ -68,7 +70,7 @@ class Roots implements FileServerBackend {
   readonly #isIgnored: (path: string) => boolean;
   readonly #files: DiskFiles;
   readonly #lists = new Map<string, LiveLists>();
-  /** Lists of `__env__`. */
+  /** Lists of environments that only `__env__` serves. */
   readonly #otherLists = new LRUCache<string, LiveLists>({
     max: maxOtherEnvs,
     dispose: (lists) => this.#closeLists(lists),
@@ -94,7 +96,7 @@ class Roots implements FileServerBackend {
     return [...this.#roots.keys()];
   }
 
-  /** Those who ask for the same file at the same moment share the answer. */
+  /** Finds a file. Concurrent requests for the same file share the result. */
   async find(path: string, saltenv: string): Promise<FoundFile | undefined> {
     const mark = `${saltenv}\0${path}`;
     const underWay = this.#finding.get(mark);
@@ -133,7 +135,10 @@ class Roots implements FileServerBackend {
     return undefined;
   }
 
-  /** A name from a minion goes into a path only as one segment of it [THREATS C-40, C-50]. */
+  /**
+   * Returns the roots of an environment. The name from a minion is inserted only as a single path
+   * segment [THREATS C-40, C-50].
+   */
   #placesOf(saltenv: string): readonly string[] {
     const own = this.#roots.get(saltenv);
     if (own !== undefined) return own;
@@ -155,11 +160,14 @@ class Roots implements FileServerBackend {
       checkMs: this.#options.fileserverListCacheTime * 1000,
       log: this.#log,
     });
-    lists.current().catch((err: unknown) => this.#log.error({ err }, 'file roots were not walked'));
+    lists.current().catch((err: unknown) => this.#log.error({ err }, 'cannot list the file roots'));
     return lists;
   }
 
-  /** Any name may be asked for: one with nothing in it is not kept. */
+  /**
+   * Opens the lists of an environment that only `__env__` serves. Minions may name any environment,
+   * so empty lists are not cached.
+   */
   async #openOther(saltenv: string, places: readonly string[]): Promise<FileLists> {
     const opened = this.#open(places);
     this.#otherLists.set(saltenv, opened);
@@ -170,6 +178,6 @@ class Roots implements FileServerBackend {
   }
 
   #closeLists(lists: LiveLists): void {
-    lists.close().catch((err: unknown) => this.#log.error({ err }, 'file roots were not closed'));
+    lists.close().catch((err: unknown) => this.#log.error({ err }, 'cannot close the file roots'));
   }
 }

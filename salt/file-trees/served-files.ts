@@ -1,9 +1,9 @@
-/** Several file server backends as one. */
+/** Combines several file server backends into one. */
 
 import type { FileServerBackend } from '#master';
 import { FileServer } from './file-server.ts';
 
-/** Joins several backends into one. The caller still closes them. */
+/** Combines backends into one. The caller closes the original backends. */
 export function asBackend(name: string, backends: readonly FileServerBackend[]): FileServerBackend {
   const server = new FileServer(backends);
   return {
@@ -15,7 +15,7 @@ export function asBackend(name: string, backends: readonly FileServerBackend[]):
   };
 }
 
-/** The file server as a source of templates, whose paths may have a query. */
+/** Returns the file server as a source of templates. Paths may have a `?saltenv=` query. */
 export function servedFiles(fileServer: FileServer): FileServerBackend {
   return {
     ...asBackend('served', fileServer.backends),

@@ -1,4 +1,4 @@
-/** Listing an environment [salt/fileserver/roots.py _file_lists]. */
+/** Lists the files of an environment [salt/fileserver/roots.py _file_lists]. */
 
 import type { Dirent } from 'node:fs';
 import { readdir, readlink, realpath, stat } from 'node:fs/promises';
@@ -8,17 +8,17 @@ import { compileSearchPattern } from '#minion-protocol';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { type HiddenDirectories, ifPresent, isBelow } from './disk-files.ts';
 
-/** Which paths are as if they were not there. */
+/** Patterns of paths that are not served. */
 export interface IgnoreRules {
-  /** `file_ignore_glob`: matched against the whole path. */
+  /** `file_ignore_glob`: globs matched against the whole path. */
   readonly fileIgnoreGlob: readonly string[];
-  /** `file_ignore_regex`: matched anywhere in the path. */
+  /** `file_ignore_regex`: patterns matched anywhere in the path. */
   readonly fileIgnoreRegex: readonly string[];
 }
 
 /**
- * Whether a path is ignored. Lists ask with the path below the root, requests for a file with
- * that on the disk, as in Salt [salt.fileserver.is_file_ignored].
+ * Compiles the rules to a predicate. As in Salt, lists pass the path below the root and file
+ * requests the path on the disk [salt.fileserver.is_file_ignored].
  */
 export function compileIgnore(rules: IgnoreRules): (path: string) => boolean {
   const tests = [
@@ -28,39 +28,48 @@ export function compileIgnore(rules: IgnoreRules): (path: string) => boolean {
   return (path) => tests.some((test) => test(path));
 }
 
-/** How roots are walked. */
+/** Options of a walk. */
 export interface WalkOptions {
-  /** `fileserver_followsymlinks`: look into directories that links lead to. */
+  /** `fileserver_followsymlinks`: whether to enter directories through links. */
   readonly followsSymlinks: boolean;
-  /** `fileserver_ignoresymlinks`: list no links. */
+  /** `fileserver_ignoresymlinks`: whether to omit links from the lists. */
   readonly ignoresSymlinks: boolean;
-  /** Told by the path below the root. */
+  /** Whether a path, relative to the root, is ignored. */
   readonly isIgnored: (path: string) => boolean;
   readonly hidden: HiddenDirectories;
   /** Called with each directory before it is read. */
   readonly onDirectory: (directory: string, identity: string) => void;
 }
 
-/** What a walk found. */
+/** Result of a walk. */
 export interface Tree {
   readonly lists: FileLists;
-  /** By absolute path: what changes with each name that comes or goes. */
+  /**
+   * Fingerprints by absolute path. A fingerprint changes when a name is added to or removed from
+   * the directory.
+   */
   readonly directories: ReadonlyMap<string, string>;
-  /** There was more than {@link maxEntries}. */
+  /** Whether the walk stopped at {@link maxEntries}. */
   readonly isCut: boolean;
 }
 
-/** Names that one environment may have. */
+/** Maximum number of files and directories of one environment. */
 export const maxEntries = 250_000;
 
-/** Walks the roots, absolute paths, in order. A root that is not there has nothing in it. */
+/**
+ * Walks the roots in order. A root that does not exist is treated as empty.
+ * @param roots absolute paths
+ */
 export async function walkRoots(roots: readonly string[], options: WalkOptions): Promise<Tree> {
   const walk = new Walk(options);
   for (const root of roots) await walk.root(root);
   return walk.tree();
 }
 
-/** What a directory is by itself and by its content; `undefined` if there is none. */
+/**
+ * Returns the identity of a directory and the fingerprint of its content, or `undefined` if it does
+ * not exist.
+ */
 export async function directoryState(
   directory: string,
 ): Promise<{ readonly identity: string; readonly fingerprint: string } | undefined> {
@@ -71,11 +80,11 @@ export async function directoryState(
 }
 
 interface Directory {
-  /** Absolute, by the names that lead there from the root. */
+  /** Absolute path from the root; may contain links. */
   readonly path: string;
-  /** Below the root; empty for the root itself. */
+  /** Path below the root; empty for the root itself. */
   readonly relative: string;
-  /** Without links, of it and of those above it. */
+  /** Real paths of this directory and of its parents. */
   readonly reals: readonly string[];
 }
 
@@ -120,7 +129,7 @@ class Walk {
   async #enter(directory: Directory): Promise<void> {
     const state = await directoryState(directory.path);
     if (state === undefined) return;
-    // Watched and stamped before it is read: what comes in between is a change.
+    // Watched and stamped before it is read, so that a change during the read is detected.
     this.#options.onDirectory(directory.path, state.identity);
     this.#directories.set(directory.path, state.fingerprint);
     const entries = await ifPresent(readdir(directory.path, { withFileTypes: true }));
@@ -130,7 +139,7 @@ class Walk {
   }
 
   async #entry(parent: Directory, entry: Dirent): Promise<void> {
-    // Node puts U+FFFD where a name is not UTF-8; such a name cannot be sent [WIRE 2.1].
+    // Node.js replaces bytes that are not UTF-8 with U+FFFD; such a name cannot be sent [WIRE 2.1].
     if (this.#isFull() || entry.name.includes('\ufffd')) return;
     const relative = parent.relative === '' ? entry.name : `${parent.relative}/${entry.name}`;
     if (entry.isSymbolicLink()) return this.#link(parent, entry.name, relative);
@@ -157,7 +166,8 @@ class Walk {
     if (destination === undefined) return;
     const target = real ?? path.resolve(parent.reals[0] ?? '/', destination);
     const isInside = isBelow(this.#realRoot, target) && !this.#options.hidden.contain(target);
-    // A link that is not followed is a name and a text, which minions may want to set up alike.
+    // A link that is not followed is listed with its target, so that minions can create the same
+    // link.
     if (!isInside && followsSymlinks) return;
     const stats = real === undefined ? undefined : await ifPresent(stat(real));
     if (stats !== undefined && !stats.isFile() && !stats.isDirectory()) return;

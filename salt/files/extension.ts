@@ -1,4 +1,4 @@
-/** Opens the file server: files that minions get, and files that they push. */
+/** Opens the file server, for files that minions fetch and files that they push. */
 
 import { gitfsRemotesOf } from '#config';
 import {
@@ -17,7 +17,7 @@ import { fileserverRunner } from './fileserver-runner.ts';
 import { PushedFiles } from './pushed-files.ts';
 import { saltutilRunner } from './saltutil-runner.ts';
 
-/** @param options default: the backends that `fileserver_backend` of the configuration names */
+/** @param options default: the backends in `fileserver_backend` of the configuration */
 export async function openFiles(
   host: ExtensionHost,
   options: FileServerOptions | undefined,
@@ -39,7 +39,7 @@ export async function openFiles(
     backends.push(typeof backend === 'function' ? await backend(fixed, log) : backend);
   }
   await mirrors.start();
-  // Other extensions add their files while they are opened.
+  // Other extensions add their files when they are opened.
   const server = closers.add(new FileServer(backends, contributions.files), (it) => it.close());
   host.provide(fileServerKey, server);
   host.provide(masterServices.fileEnvironments, { list: () => server.envs() });

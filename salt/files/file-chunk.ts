@@ -1,5 +1,5 @@
 /**
- * The answer to `_serve_file` [WIRE 9.8]:
+ * The reply to `_serve_file` [WIRE 9.8]:
  *
  * {data: bytes, dest: path, [gzip: level]}
  */
@@ -9,9 +9,9 @@ import { packWire } from '#minion-protocol';
 /** A part of a file. */
 export interface FileChunk {
   readonly data: Uint8Array;
-  /** The file's relative path; empty if there is none. */
+  /** Relative path of the file; empty if the file does not exist. */
   readonly dest: string;
-  /** Level that `data` was compressed with, if it was. */
+  /** Compression level of `data`. Absent if it is not compressed. */
   readonly gzip?: number;
 }
 
@@ -20,7 +20,10 @@ const mapOfThree = 0x83;
 const raw32 = 0xdb;
 const longest16 = 0xffff;
 
-/** Packs it, in pieces that make it up one after the other; a large `data` is one as it is. */
+/**
+ * Packs a chunk into consecutive pieces. A large `data` is a piece of its own, so that it is not
+ * copied.
+ */
 export function packFileChunk({ data, dest, gzip }: FileChunk): Uint8Array[] {
   const rest = gzip === undefined ? { dest } : { dest, gzip };
   if (data.length <= longest16) return [packWire({ data, ...rest })];
@@ -30,6 +33,6 @@ export function packFileChunk({ data, dest, gzip }: FileChunk): Uint8Array[] {
     Buffer.from([raw32, 0, 0, 0, 0]),
   ]);
   head.writeUInt32BE(data.length, head.length - 4);
-  // The other entries, without the head of their own map.
+  // The other entries, without the header byte of their map.
   return [head, data, packWire(rest).subarray(1)];
 }

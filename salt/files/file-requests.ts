@@ -1,7 +1,8 @@
 /**
- * The file server's requests [WIRE 9.8; salt/fileserver/__init__.py]. Minions tell a missing file
- * by an empty text, an empty `dest` or an empty `path`, each where it belongs. Each request is
- * metered by the bytes of its answer before that is made; over the rate it is delayed.
+ * Request handlers of the file server [WIRE 9.8; salt/fileserver/__init__.py]. Depending on the
+ * request, a missing file is reported by an empty string, an empty `dest` or an empty `path`. Each
+ * request is metered by the size of its reply before the reply is built. Over the rate, it is
+ * delayed.
  */
 
 import { promisify } from 'node:util';
@@ -42,7 +43,7 @@ export interface FileRequestOptions {
 
 const compress = promisify(gzip);
 
-/** A request that reads. The handler meters it by the bytes of its reply. */
+/** Defines a read request. The handler meters it by the size of its reply. */
 function fileRequest(
   handle: (request: VerifiedRequest, load: WireMap) => Promise<Reply>,
 ): RequestType {
@@ -83,7 +84,8 @@ export function fileRequests(options: FileRequestOptions): NonNullable<OpenExten
       await meter.pass(request, 0);
       const found = await find(request);
       if (found === undefined) return send({ path: '', rel: '' });
-      // Where the file lies on the master is nobody's business; empty would mean that it is missing.
+      // Minions must not learn the path on the master. An empty path would mean that the file is
+      // missing.
       const { path, back, file } = found;
       return send({ path, rel: path, stat: statList(file.stat), back });
     }),
@@ -121,7 +123,7 @@ async function serveFile(
   return { kind: 'packed', pieces };
 }
 
-/** 1 to 9; what else is asked for is sent as it is. */
+/** Returns a level from 1 to 9. For other values, the data is sent uncompressed. */
 function gzipLevel(gzip: WireValue | undefined): number | undefined {
   if (typeof gzip !== 'number' || !Number.isInteger(gzip)) return undefined;
   return gzip >= 1 && gzip <= 9 ? gzip : undefined;
@@ -132,7 +134,7 @@ async function hashOf(found: ServedFile | undefined, type: HashType): Promise<Wi
   return { hash_type: type, hsum: await found.file.hash(type) };
 }
 
-/** In the order of Python's `os.stat_result`. */
+/** Returns the values in the order of Python's `os.stat_result`. */
 function statList(stat: FoundFile['stat']): number[] {
   return [
     stat.mode,
@@ -148,7 +150,7 @@ function statList(stat: FoundFile['stat']): number[] {
   ];
 }
 
-/** `_file_recv`: a part of a file that a minion pushes [WIRE 9.9]. */
+/** Handles `_file_recv`: a part of a file that a minion pushes [WIRE 9.9]. */
 function fileRecvRequest(options: FileRequestOptions): RequestType {
   const { pushed, gate, meter, counters, log } = options;
   return defineRequestType({
@@ -169,7 +171,7 @@ function fileRecvRequest(options: FileRequestOptions): RequestType {
         if (!isTaken) counters.count('push-refused');
         return send(isTaken);
       } catch (error) {
-        log.error({ minion: minionId, err: error }, 'a pushed file was not kept');
+        log.error({ minion: minionId, err: error }, 'cannot store a pushed file');
         return send(false);
       }
     },

@@ -15,34 +15,36 @@ const backend = { backend: optional(names) } as const;
 export function fileserverRunner({ fileServer }: FileserverRunnerDeps): FunctionTable {
   return {
     'fileserver.envs': masterFunction({
-      summary: 'The environments that files are served from; with sources=True by backend.',
+      summary: 'Returns the environments of the file server; with sources=True by backend.',
       parameters: { ...backend, sources: optional(flag, false) },
       call: ({ backend: wanted, sources: isByBackend }) => {
         const narrowed = narrow(fileServer, wanted);
         if (!isByBackend) return narrowed.envs();
-        // What is sorted in Salt is the map: its keys are left.
+        // Salt sorts the map, so only its keys remain.
         return narrowed.backends.map(({ name }) => name).sort();
       },
     }),
-    'fileserver.file_list': list(fileServer, 'The files of an environment.', ({ files }) => [
+    'fileserver.file_list': list(fileServer, 'Lists the files of an environment.', ({ files }) => [
       ...files,
     ]),
-    'fileserver.dir_list': list(fileServer, 'The directories of an environment.', ({ dirs }) => [
-      ...dirs,
-    ]),
+    'fileserver.dir_list': list(
+      fileServer,
+      'Lists the directories of an environment.',
+      ({ dirs }) => [...dirs],
+    ),
     'fileserver.empty_dir_list': list(
       fileServer,
-      'The directories of an environment with nothing in them.',
+      'Lists the empty directories of an environment.',
       ({ emptyDirs }) => [...emptyDirs],
     ),
     'fileserver.symlink_list': list(
       fileServer,
-      'The symbolic links of an environment, and where each points.',
+      'Lists the symbolic links of an environment and their targets.',
       ({ links }) => Object.fromEntries(links),
     ),
     'fileserver.update': masterFunction({
       summary:
-        'Fetches remote repositories, and looks for changes that the system did not tell of.',
+        'Fetches remote repositories, and checks for changes that the system did not report.',
       parameters: backend,
       takesMore: true,
       call: async ({ backend: wanted }) => {
@@ -51,7 +53,7 @@ export function fileserverRunner({ fileServer }: FileserverRunnerDeps): Function
       },
     }),
     'fileserver.clear_file_list_cache': masterFunction({
-      summary: 'Makes the lists of files anew, and gives their environments by backend.',
+      summary: 'Rebuilds the lists of files, and returns their environments by backend.',
       parameters: { saltenv: optional(names), ...backend },
       call: async ({ saltenv, backend: wanted }) => {
         const refreshed = await narrow(fileServer, wanted).refresh(saltenv);
@@ -62,20 +64,23 @@ export function fileserverRunner({ fileServer }: FileserverRunnerDeps): Function
   };
 }
 
-/** About backends with a version control system behind them, of which this master has none. */
+/**
+ * Functions about caches and locks of version control backends. This master has none, so they
+ * report that nothing was done.
+ */
 const versionControl: FunctionTable = {
   'fileserver.clear_cache': masterFunction({
-    summary: 'Says that no backend keeps copies of what it serves.',
+    summary: 'Reports that no backend has a cache.',
     parameters: backend,
     call: () => 'No cache was cleared',
   }),
   'fileserver.clear_lock': masterFunction({
-    summary: 'Says that no backend can be locked.',
+    summary: 'Reports that no backend can be locked.',
     parameters: { ...backend, remote: optional(text) },
     call: () => 'No locks were removed',
   }),
   'fileserver.lock': masterFunction({
-    summary: 'Says that no backend can be locked.',
+    summary: 'Reports that no backend can be locked.',
     parameters: { ...backend, remote: optional(text) },
     call: () => 'No locks were set',
   }),
@@ -94,11 +99,14 @@ function list(
   });
 }
 
-/** Names choose backends; where each begins with `-`, they leave out. Unknown ones do nothing. */
+/**
+ * Selects backends by name. If every name begins with `-`, the named backends are excluded. Unknown
+ * names are ignored.
+ */
 function narrow(fileServer: FileServer, wanted: readonly string[] | undefined): FileServer {
   if (wanted === undefined) return fileServer;
   const isSubtracted = wanted.every((name) => name.startsWith('-'));
-  // As in fileserver_backend.
+  // `git` is an alias of `gitfs`, as in fileserver_backend.
   const names = wanted.map((name) => name.replace(/^(-?)git$/, '$1gitfs'));
   return fileServer.narrowedTo(({ name }) =>
     isSubtracted ? !names.includes(`-${name}`) : names.includes(name),

@@ -1,4 +1,7 @@
-/** What minions push with `cp.push` [WIRE 9.9; salt/master.py _file_recv, THREATS C-44, M-14]. */
+/**
+ * Stores files that minions push with `cp.push` [WIRE 9.9; salt/master.py _file_recv, THREATS C-44,
+ * M-14].
+ */
 
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, readdir, realpath, rm, stat } from 'node:fs/promises';
@@ -8,39 +11,39 @@ import { isValidMinionId, type WireMap, wireBytes } from '#minion-protocol';
 import { makeDirectory } from '#runtime';
 import { ifPresent, isBelow } from '../file-trees/disk-files.ts';
 
-/** How much may be pushed, and where to. */
+/** Directory and limits of pushed files. */
 export interface PushedFilesOptions {
-  /** `cachedir`: files go to `minions/<id>/files` below it. */
+  /** `cachedir`: files are stored in `minions/<id>/files` below it. */
   readonly cachedir: string;
-  /** `file_recv_max_size`: bytes of one file. */
+  /** `file_recv_max_size`: maximum bytes of one file. */
   readonly maxFileBytes: number;
-  /** `pushed_bytes`: bytes of all files of one minion. 0: without limit. */
+  /** `pushed_bytes`: maximum bytes of all files of one minion. 0: no limit. */
   readonly maxMinionBytes: number;
-  /** `pushed_files`: files and folders of one minion. 0: without limit. */
+  /** `pushed_files`: maximum number of files and folders of one minion. 0: no limit. */
   readonly maxMinionFiles: number;
 }
 
-/** What a minion's files take. */
+/** Number and size of a minion's files. */
 interface Use {
   readonly files: number;
   readonly bytes: number;
 }
 
-/** A small file takes this much room all the same, and so does a folder. */
+/** Size that a folder or a small file counts as, in bytes. */
 const leastFileBytes = 4096;
 
-/** Part of a file to be written. */
+/** Part of a file to write. */
 interface Part {
-  /** Relative, normalised. */
+  /** Relative, normalised path. */
   readonly file: string;
   readonly offset: number;
   readonly data: Uint8Array;
 }
 
-/** Keeps pushed files, each minion's in a folder of its own. */
+/** Stores pushed files in one folder per minion. */
 export class PushedFiles {
   readonly #options: PushedFilesOptions;
-  /** The latest write of each minion that has one under way: parts come in order. */
+  /** Latest running write of each minion. Parts are written in order. */
   readonly #writing = new Map<string, Promise<boolean>>();
   readonly #used = new Map<string, Use>();
 
@@ -49,9 +52,10 @@ export class PushedFiles {
   }
 
   /**
-   * Writes one part. @param minionId verified
-   * @returns whether it was written; what leaves the folder, would leave a hole or is too large is
-   * not
+   * Writes one part of a file.
+   * @param minionId verified id
+   * @returns whether the part was written; false if it is outside the folder, would leave a gap or
+   * exceeds a limit
    */
   async take(minionId: string, load: WireMap): Promise<boolean> {
     const part = parsePart(load);
@@ -59,7 +63,7 @@ export class PushedFiles {
     if (part.offset + part.data.length > this.#options.maxFileBytes) return false;
     const before = this.#writing.get(minionId) ?? Promise.resolve(true);
     const writing = before
-      // Told to whoever sent that part.
+      // The request that sent the previous part gets its error.
       .catch(() => false)
       .then(() => this.#write(minionId, part));
     this.#writing.set(minionId, writing);
@@ -70,10 +74,10 @@ export class PushedFiles {
     }
   }
 
-  /** Removes all that a minion pushed. */
+  /** Removes all files that a minion pushed. */
   async forget(minionId: string): Promise<void> {
     if (!isValidMinionId(minionId)) return;
-    // Whatever became of it.
+    // The result of a running write does not matter.
     await this.#writing.get(minionId)?.catch(() => false);
     await rm(this.#folderOf(minionId), { recursive: true, force: true });
     this.#used.delete(minionId);
@@ -87,7 +91,7 @@ export class PushedFiles {
     const base = this.#folderOf(minionId);
     const place = path.join(base, file);
     const oldSize = (await ifPresent(stat(place)))?.size;
-    // A repeated part is written once more where it was; one beyond the end would leave a hole.
+    // A repeated part is written again at its offset. A part beyond the end would leave a gap.
     if (offset > (oldSize ?? 0)) return false;
     const newSize = offset === 0 ? data.length : Math.max(oldSize ?? 0, offset + data.length);
     const isNew = oldSize === undefined;
@@ -97,7 +101,7 @@ export class PushedFiles {
     const before = await this.#usedBy(minionId, base);
     const used = { files: before.files + added, bytes: before.bytes + growth };
     if ((added > 0 || growth > 0) && !this.#fits(used)) return false;
-    // They are there even if the file cannot be made.
+    // The folders exist even if the file cannot be created.
     this.#used.set(minionId, {
       files: before.files + folders,
       bytes: before.bytes + folders * leastFileBytes,
@@ -119,7 +123,7 @@ export class PushedFiles {
     return maxMinionBytes === 0 || bytes <= maxMinionBytes;
   }
 
-  /** Counted once a minion and start. */
+  /** Returns the usage of a minion. Measured once per minion after a start. */
   async #usedBy(minionId: string, base: string): Promise<Use> {
     const known = this.#used.get(minionId);
     if (known !== undefined) return known;
@@ -135,7 +139,7 @@ export class PushedFiles {
   }
 }
 
-/** How many folders are made with a file. */
+/** Returns the number of folders to create for a file. */
 async function missingFolders(base: string, file: string): Promise<number> {
   const folders = file.split('/').slice(0, -1);
   for (let there = folders.length; there > 0; there -= 1) {
@@ -149,7 +153,10 @@ function roomOf(size: number): number {
   return Math.max(size, leastFileBytes);
 }
 
-/** Where a pushed file is to lie, below its minion's folder; `undefined`: nowhere. */
+/**
+ * Returns the path of a pushed file below its minion's folder, or `undefined` if the path is not
+ * valid.
+ */
 export function pushedPath({ path: names }: WireMap): string | undefined {
   if (!Array.isArray(names) || !names.every((name) => typeof name === 'string')) return undefined;
   return relativePath(names.join('/'));
@@ -164,7 +171,7 @@ function parsePart(load: WireMap): Part | undefined {
   return { file, offset: loc, data: bytes };
 }
 
-/** Opens a file whose folder, links followed, is in `base`; no file that is a link itself. */
+/** Opens a file whose real folder is in `base`. Does not open links. */
 async function openBelow(
   base: string,
   place: string,
@@ -180,7 +187,7 @@ async function openBelow(
   return ifPresent(open(place, isNew ? flags | constants.O_TRUNC : flags, 0o600));
 }
 
-/** The lowest folder on the way to `place` that is there, without links. */
+/** Returns the real path of the nearest existing folder of `place`. */
 async function nearestFolder(place: string): Promise<string> {
   return (await ifPresent(realpath(place))) ?? (await nearestFolder(path.dirname(place)));
 }

@@ -1,7 +1,7 @@
 /**
- * The `saltutil` runner [salt/runners/saltutil.py]. Salt copies modules from its file server to
- * itself with it. This master runs none: it refuses what Salt would have copied, by name. Minions
- * have functions of the same names.
+ * The `saltutil` runner [salt/runners/saltutil.py]. In Salt it copies modules from the file server
+ * to the master. This master runs no Python modules: it refuses and names the files that Salt would
+ * copy. Minions have functions of the same names.
  */
 
 import { MasterError, type MasterFunction } from '#master';
@@ -14,7 +14,7 @@ interface SaltutilRunnerDeps {
   readonly fileServer: FileServer;
 }
 
-/** In the order in which Salt copies them. */
+/** Kinds of modules, in the order in which Salt copies them. */
 const kinds: readonly string[] = [
   'clouds',
   'modules',
@@ -42,7 +42,7 @@ const kinds: readonly string[] = [
   'wrapper',
 ];
 
-/** Kinds whose function is not called after them. */
+/** Names of functions that differ from `sync_` and the kind. */
 const functionNames: ReadonlyMap<string, string> = new Map([
   ['tokens', 'sync_eauth_tokens'],
   ['fileserver', 'sync_fileserver'],
@@ -62,7 +62,7 @@ export function saltutilRunner(parts: SaltutilRunnerDeps): FunctionTable {
   };
   const table: Record<string, MasterFunction> = {
     'saltutil.sync_all': masterFunction({
-      summary: 'Refuses what Salt would copy: this master runs no modules in Python.',
+      summary: 'Refuses to copy modules: this master runs no Python modules.',
       parameters,
       call: async ({ saltenv }) => {
         const all: WireMap = {};
@@ -77,7 +77,7 @@ export function saltutilRunner(parts: SaltutilRunnerDeps): FunctionTable {
   };
   for (const kind of kinds) {
     table[`saltutil.${functionNames.get(kind) ?? `sync_${kind}`}`] = masterFunction({
-      summary: `Refuses the ${kind} that Salt would copy: this master runs no modules in Python.`,
+      summary: `Refuses to copy ${kind}: this master runs no Python modules.`,
       parameters,
       call: ({ saltenv }) => copyNothing(kind, saltenv),
     });
@@ -85,7 +85,7 @@ export function saltutilRunner(parts: SaltutilRunnerDeps): FunctionTable {
   return table;
 }
 
-/** Files that a message names. */
+/** Maximum number of files that a message names. */
 const maxNamed = 5;
 
 function refusal(files: readonly string[]): MasterError {
@@ -93,12 +93,12 @@ function refusal(files: readonly string[]): MasterError {
   const more = files.length > maxNamed ? ` and ${files.length - maxNamed} more` : '';
   return new MasterError(
     'ERR_NOT_SERVED',
-    `nothing was copied: this master runs no modules in Python (${named}${more}); ` +
-      "minions get them by salt '*' saltutil.sync_all; see docs/compatibility.md",
+    `nothing was copied: this master runs no Python modules (${named}${more}); ` +
+      "to copy them to minions, run salt '*' saltutil.sync_all; see docs/compatibility.md",
   );
 }
 
-/** What Salt would copy [salt/utils/extmods.py sync]. */
+/** Returns the files that Salt would copy [salt/utils/extmods.py sync]. */
 async function moduleFiles(
   fileServer: FileServer,
   kind: string,

@@ -4,36 +4,39 @@ import { type CallContext, MasterError, type MasterFunction } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import type { Parameter, Parameters, ValuesOf } from './parameters.ts';
 
-/** `{outputter, data}`: the way in which a function asks for an outputter. */
+/** Returns `{outputter, data}`, with which a function selects an outputter. */
 export function withOutputter(outputter: string | undefined, data: WireValue): WireValue {
   return outputter === undefined ? data : { outputter, data };
 }
 
-/** What a function says of arguments that it does not take. */
+/** Returns the error of a function that rejects its arguments. */
 export function refused(reason: string): MasterError {
   return new MasterError('ERR_ARGS', reason);
 }
 
-/** For functions that a right to would be one to others. @throws MasterError ERR_ARGS for users */
+/**
+ * Rejects calls of users. It is for functions that would grant access to other functions.
+ * @throws MasterError ERR_ARGS if a user calls
+ */
 export function requireLocalCaller({ by }: Pick<CallContext, 'by'>): void {
-  if (by !== undefined) throw refused('it is for the local interface alone');
+  if (by !== undefined) throw refused('only the local interface may call it');
 }
 
-/** A runner or wheel function as its author writes it. */
+/** Definition of a runner or wheel function. */
 export interface Definition<P extends Parameters> {
-  /** One sentence for whoever asks for documentation. */
+  /** One sentence of documentation. */
   readonly summary: string;
   readonly parameters: P;
-  /** Keywords beyond the parameters. Default: refused. */
+  /** Whether keywords beyond the parameters are accepted. Default: they are rejected. */
   readonly takesMore?: true;
-  /** Positional values beyond the parameters. Default: refused. */
+  /** Whether positional values beyond the parameters are accepted. Default: they are rejected. */
   readonly takesRest?: true;
   /**
-   * What it is given and what it returns are for the caller alone: not in events, in jobs that are
-   * kept, or in the audit log. Default: they are told.
+   * Whether arguments and result are only for the caller. They are then left out of events, stored
+   * jobs and the audit log. Default: they are published and stored.
    */
   readonly isConfidential?: true;
-  /** Whether what it returned is a success. Default: it is. */
+  /** Whether a result is a success. Default: always. */
   readonly succeeds?: (value: WireValue) => boolean;
   readonly call: (
     values: ValuesOf<P>,
@@ -43,10 +46,10 @@ export interface Definition<P extends Parameters> {
   ) => Promise<WireValue> | WireValue;
 }
 
-/** Functions by name: `module.function`. */
+/** Functions by name, `module.function`. */
 export type FunctionTable = Readonly<Record<string, MasterFunction>>;
 
-/** Makes a function that can be called with whatever somebody typed. */
+/** Creates a function that parses and validates its arguments. */
 export function masterFunction<const P extends Parameters>(
   definition: Definition<P>,
 ): MasterFunction {
@@ -63,7 +66,7 @@ export function masterFunction<const P extends Parameters>(
       const count = takesRest ? Object.keys(parameters).length : arg.length;
       const rest = arg.slice(count);
       const { values, more } = bindArguments(parameters, arg.slice(0, count), kwarg, takesMore);
-      // Every parameter has been parsed under its name.
+      // `values` has one parsed value for each parameter.
       return async (context) => call(values as ValuesOf<P>, context, more, rest);
     },
   };
@@ -81,7 +84,9 @@ function bindArguments(
 ): { readonly values: Record<string, unknown>; readonly more: WireMap } {
   const names = Object.keys(parameters);
   if (arg.length > names.length) {
-    throw refused(`${arg.length} positional arguments; at most ${names.length} are taken`);
+    throw refused(
+      `too many positional arguments: got ${arg.length}, the maximum is ${names.length}`,
+    );
   }
   const given = new Map(arg.map((value, index) => [names[index] ?? '', value]));
   const more: WireMap = Object.create(null);
@@ -89,7 +94,7 @@ function bindArguments(
     if (given.has(name)) throw refused(`${name} is given twice`);
     if (Object.hasOwn(parameters, name)) given.set(name, value);
     else if (takesMore) more[name] = value;
-    else throw refused(`${name} is no argument of it`);
+    else throw refused(`unknown argument ${name}`);
   }
   const values: Record<string, unknown> = Object.create(null);
   for (const [name, parameter] of Object.entries(parameters)) {
@@ -101,10 +106,10 @@ function bindArguments(
 function readArgument(name: string, parameter: Parameter<unknown>, given?: WireValue): unknown {
   const isGiven = given !== undefined && (given !== null || parameter.isRequired);
   if (!isGiven) {
-    if (parameter.isRequired) throw refused(`${name} is missing; expected ${parameter.expected}`);
+    if (parameter.isRequired) throw refused(`${name} is missing; it must be ${parameter.expected}`);
     return parameter.fallback;
   }
   const value = parameter.parse(given);
-  if (value === undefined) throw refused(`${name} is not ${parameter.expected}`);
+  if (value === undefined) throw refused(`${name} must be ${parameter.expected}`);
   return value;
 }

@@ -3,32 +3,32 @@
 import { isWireMap, pythonStr, type WireMap, type WireValue } from '#minion-protocol';
 import { Float } from '#template/python/values.ts';
 
-/** One parameter. Its place in the record of parameters is its place among positional ones. */
+/** One parameter. Its position in the record is its position among positional arguments. */
 export interface Parameter<T> {
-  /** What is expected, in words. */
+  /** Description of valid values, for messages. */
   readonly expected: string;
   readonly isRequired: boolean;
-  /** The value in its final form; `undefined` when it is not one. */
+  /** Returns the parsed value, or `undefined` if it is invalid. */
   readonly parse: (value: WireValue) => T | undefined;
-  /** Used where nothing is given. */
+  /** Default value. */
   readonly fallback: T | undefined;
 }
 
-/** The parameters of a function by name, in their order. */
+/** Parameters of a function by name, in order. */
 export type Parameters = Readonly<Record<string, Parameter<unknown>>>;
 
-/** The values of parameters. */
+/** Parsed values of parameters. */
 export type ValuesOf<P extends Parameters> = {
   readonly [Name in keyof P]: P[Name] extends Parameter<infer T> ? T : never;
 };
 
-/** How a value is read. */
+/** Type of a parameter: its parser and its description. */
 export interface Kind<T> {
   readonly expected: string;
   readonly parse: (value: WireValue) => T | undefined;
 }
 
-/** Text; numbers count, because a word of a command line may look like one. */
+/** Text. Numbers are accepted, because a word of a command line may look like one. */
 export const text: Kind<string> = {
   expected: 'text',
   parse: (value) => {
@@ -38,20 +38,19 @@ export const text: Kind<string> = {
   },
 };
 
-/** True or false. */
 export const flag: Kind<boolean> = {
   expected: 'True or False',
   parse: (value) => (typeof value === 'boolean' ? value : undefined),
 };
 
-/** A whole number from 0 on. */
+/** A non-negative whole number. */
 export const count: Kind<number> = {
   expected: 'a whole number',
   parse: (value) =>
     typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined,
 };
 
-/** Seconds. */
+/** A non-negative number of seconds. */
 export const seconds: Kind<number> = {
   expected: 'a number of seconds',
   parse: (given) => {
@@ -60,9 +59,9 @@ export const seconds: Kind<number> = {
   },
 };
 
-/** Names: a list of texts, or one text with commas. */
+/** Names, as a list of texts or as one text with commas. */
 export const names: Kind<readonly string[]> = {
-  expected: 'a list of names, or names with commas between them',
+  expected: 'a list of names, or names separated by commas',
   parse: (value) => {
     if (typeof value === 'string') return value.split(',').map((name) => name.trim());
     const isList = Array.isArray(value) && value.every((item) => typeof item === 'string');
@@ -70,7 +69,7 @@ export const names: Kind<readonly string[]> = {
   },
 };
 
-/** Text, or a list of texts. */
+/** A target, as text or as a list of texts. */
 export const target: Kind<string | readonly string[]> = {
   expected: 'a target, as text or as a list of ids',
   parse: (value) => {
@@ -85,20 +84,20 @@ export const map: Kind<WireMap> = {
   parse: (value) => (isWireMap(value) ? value : undefined),
 };
 
-/** Anything. */
+/** Any value. */
 export const anything: Kind<WireValue> = { expected: 'a value', parse: (value) => value };
 
-/** It must be given. */
+/** Declares a parameter that must be given. */
 export function required<T>(kind: Kind<T>): Parameter<T> {
   return { ...kind, isRequired: true, fallback: undefined };
 }
 
-/** It has a default, and `None` means that. */
+/** Declares a parameter with a default, which `None` also selects. */
 export function optional<T>(kind: Kind<T>, fallback: NoInfer<T>): Parameter<T>;
 export function optional<T>(kind: Kind<T>): Parameter<T | undefined>;
 export function optional<T>(kind: Kind<T>, fallback?: T): Parameter<T | undefined> {
   return { ...kind, isRequired: false, fallback };
 }
 
-/** Salt has it, and it changes nothing here. */
+/** A parameter of Salt that is accepted and has no effect. */
 export const ignored: Parameter<WireValue | undefined> = optional(anything);

@@ -1,4 +1,4 @@
-/** Imports a salt-master's mine [salt/cache/localfs.py]. */
+/** Imports the mines of a salt-master [salt/cache/localfs.py]. */
 
 import path from 'node:path';
 import { readBounded, type SaltDataCache } from '#master';
@@ -6,13 +6,16 @@ import { isWireMap, unpackLocal } from '#minion-protocol';
 import type { Key, Store } from '#store';
 import type { MineStore } from './mine-store.ts';
 
-/** Says that it was done: what minions take out later must not come back. */
+/**
+ * Key of the marker that the import was done. Entries that minions delete later must not be
+ * restored.
+ */
 const doneKey: Key = ['mine-taken-over'];
 
 /**
- * Takes mines over from `<cachedir>/minions/<id>/mine.p`, once: minions fill theirs again after
- * `mine_interval` only, an hour unless set. A file that cannot be read is named in a warning.
- * @returns how many were taken over
+ * Imports mines from `<cachedir>/minions/<id>/mine.p`, once. Minions would refill their mines only
+ * after `mine_interval`, by default an hour. Logs a warning for each file that cannot be read.
+ * @returns the number of imported mines
  */
 export async function takeOverMines(
   mine: MineStore,
@@ -36,7 +39,7 @@ async function takeOver(mine: MineStore, id: string, cache: SaltDataCache): Prom
     await mine.update(id, { data, clear: false }, undefined);
     return true;
   } catch (error) {
-    cache.log.warn({ minion: id, file, err: error }, 'mine was not taken over');
+    cache.log.warn({ minion: id, file, err: error }, 'cannot import the mine of a minion');
     return false;
   }
 }

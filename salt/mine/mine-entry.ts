@@ -1,19 +1,21 @@
-/** Entries of a mine, with the targets that may read them. */
+/** Mine entries with the targets that may read them. */
 
 import type { TargetRequest } from '#master';
 import { isWireMap, type WireValue } from '#minion-protocol';
 
-/** A value, and who may read it. */
+/** A mine value and its readers. */
 interface MineEntry {
   readonly value: WireValue;
-  /** Only the minions that this means. `undefined`: whoever may read the mine at all. */
+  /**
+   * Target of the minions that may read the value. `undefined`: all minions that may read the mine.
+   */
   readonly allowed: TargetRequest | undefined;
 }
 
 const mark = '__saltmine_acl__';
 const noText: TargetRequest = { tgt: [], tgtType: 'list' };
 
-/** Takes a value apart: plain, or wrapped with its readers. */
+/** Reads a plain value, or a value wrapped with its `allow_tgt`. */
 export function readMineEntry(sent: WireValue): MineEntry {
   if (!isWireMap(sent) || !(mark in sent)) return { value: sent, allowed: undefined };
   const { __data__: value = null, allow_tgt: tgt, allow_tgt_type: tgtType } = sent;
@@ -21,7 +23,10 @@ export function readMineEntry(sent: WireValue): MineEntry {
   return { value, allowed: toTarget(tgt, tgtType) };
 }
 
-/** What is no target allows nobody: its owner meant to restrict. */
+/**
+ * Returns the target of the readers. An invalid target matches no minion, because the owner meant
+ * to restrict access.
+ */
 function toTarget(tgt: WireValue, tgtType: WireValue | undefined): TargetRequest {
   const isList = Array.isArray(tgt) && tgt.every((id) => typeof id === 'string');
   if (typeof tgt !== 'string' && !isList) return noText;

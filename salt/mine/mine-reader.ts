@@ -5,14 +5,14 @@ import type { MineStore } from './mine-store.ts';
 
 type TargetReach = Parameters<Jobs['targets']['resolveWithin']>[1];
 
-/** Functions that one request may ask for. */
+/** Maximum number of functions in one request. */
 const maxFunctions = 100;
 
-/** What is asked of the mines. */
+/** A query of the mine. */
 export interface MineQuery {
   readonly target: TargetRequest;
   readonly funs: readonly string[];
-  /** Whether the answer is by function also when there is only one. */
+  /** Whether the reply is grouped by function even if there is only one. */
   readonly isByFunction: boolean;
 }
 
@@ -20,18 +20,18 @@ export interface MineReaderOptions {
   readonly mine: MineStore;
   readonly targets: Pick<Jobs['targets'], 'resolveWithin' | 'entitles' | 'matches'>;
   readonly gate: Users['gate'];
-  /** `mine_trusts_grains` */
+  /** `mine_trusts_grains`. */
   readonly trustsGrains: boolean;
-  /** `mine_reply_bytes` */
+  /** `mine_reply_bytes`: maximum size of a reply. */
   readonly maxBytes: number;
 }
 
-/** What came of a query. */
+/** Result of a query. */
 export type MineAnswer =
   | { readonly ok: true; readonly value: WireMap; readonly isWithheld: boolean }
   | { readonly ok: false; readonly reason: 'mine-functions' | 'mine-target' | 'mine-reply-bytes' };
 
-/** Reads mines for minions: who may have what [WIRE 9.6; THREATS M-11]. */
+/** Reads mines and applies the access rules [WIRE 9.6; THREATS M-11]. */
 export class MineReader {
   readonly #options: MineReaderOptions;
 
@@ -39,7 +39,11 @@ export class MineReader {
     this.#options = options;
   }
 
-  /** @param readerId the verified asker; `undefined`: the master itself, which may read all */
+  /**
+   * Reads the mines of the targeted minions.
+   * @param readerId verified id of the minion that asks; `undefined`: the master, which may read
+   * all
+   */
   async read(readerId: string | undefined, query: MineQuery): Promise<MineAnswer> {
     const funs = [...new Set(query.funs)];
     if (funs.length > maxFunctions) return { ok: false, reason: 'mine-functions' };
@@ -81,14 +85,14 @@ export class MineReader {
   }
 }
 
-/** One request's way through the mines. */
+/** State of one query. */
 class Reading {
   readonly values = new Map<string, Map<string, WireValue>>();
-  /** Whether a rule or an owner's `allow_tgt` kept something back. */
+  /** Whether an access rule or an owner's `allow_tgt` hid a value. */
   isWithheld = false;
   readonly #options: MineReaderOptions;
   readonly #readerId: string | undefined;
-  /** Owners mostly write the same target: each is looked at once. */
+  /** Decisions by target. Owners mostly use the same target, so each is evaluated once. */
   readonly #verdicts = new Map<string, boolean>();
   #bytes = 0;
 
@@ -97,7 +101,10 @@ class Reading {
     this.#readerId = readerId;
   }
 
-  /** @returns false when the answer is too large */
+  /**
+   * Adds the value of one owner.
+   * @returns false if the reply is too large
+   */
   async take(owner: string, fun: string): Promise<boolean> {
     const found = await this.#options.mine.find(owner, fun);
     if (found === undefined) return true;
@@ -138,7 +145,10 @@ class Reading {
   }
 }
 
-/** One function asked as plain text: by minion; else by function, then by minion. */
+/**
+ * Formats the reply: by minion if one function was named as plain text, otherwise by function and
+ * minion.
+ */
 function toReply(values: Map<string, Map<string, WireValue>>, isByFunction: boolean): WireMap {
   const reply: WireMap = Object.create(null);
   for (const [fun, byOwner] of values) {

@@ -1,4 +1,4 @@
-/** Requests about the mine [WIRE 9.2, 9.6]. A minion changes only its own. */
+/** Request handlers of the mine [WIRE 9.2, 9.6]. A minion changes only its own entries. */
 
 import {
   anyLoad,
@@ -88,7 +88,7 @@ function toQuery(load: WireMap): MineQuery | undefined {
   return isTexts(fun) ? { target, funs: fun, isByFunction: true } : undefined;
 }
 
-/** `expr_form` is what minions call the type that know no other name for it. */
+/** Reads the target of a query. Older minions send its type as `expr_form`. */
 function toTarget({ tgt, tgt_type: tgtType, expr_form: form }: WireMap): TargetRequest | undefined {
   const type = tgtType ?? form ?? 'glob';
   if (typeof type !== 'string' || (typeof tgt !== 'string' && !isTexts(tgt))) return undefined;

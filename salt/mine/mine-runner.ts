@@ -13,17 +13,18 @@ interface MineRunnerDeps extends MinionCalls {
 export function mineRunner(parts: MineRunnerDeps): FunctionTable {
   return {
     'mine.get': masterFunction({
-      summary: 'What minions have in the mine under a function, or several with commas between.',
+      summary:
+        'Returns the mine values of minions for one function, or several separated by commas.',
       parameters: { tgt: required(target), fun: required(text), tgt_type: optional(text, 'glob') },
       call: async ({ tgt, fun, tgt_type: tgtType }) => {
         const query = { target: { tgt, tgtType }, funs: fun.split(','), isByFunction: false };
         const answer = await parts.mineReader.read(undefined, query);
         if (answer.ok) return answer.value;
-        throw new MasterError('ERR_ARGS', `the mine was not read: ${answer.reason}`);
+        throw new MasterError('ERR_ARGS', `cannot read the mine: ${answer.reason}`);
       },
     }),
     'mine.update': masterFunction({
-      summary: 'Makes minions renew what they have in the mine.',
+      summary: 'Makes minions update their mine.',
       parameters: {
         tgt: required(target),
         tgt_type: optional(text, 'glob'),

@@ -4,42 +4,42 @@ import { type Key, type Operation, type Store, StoreError } from '#store';
 
 const root = 'mine';
 const markRoot = 'mine-marks';
-/** Behind every other text. */
+/** Text that sorts after every other text. */
 const last = '\u{10ffff}';
-/** What a value costs beyond its name and itself, so that empty ones are not for nothing. */
+/** Bytes counted per value in addition to its name and content, so that empty values count too. */
 const overheadBytes = 64;
 const maxNameBytes = 256;
 
 export interface MineStoreOptions {
   readonly store: Store;
-  /** `minion_data_cache` or `enforce_mine_cache`: whether anything is kept. */
+  /** Whether the mine stores anything: `minion_data_cache` or `enforce_mine_cache`. */
   readonly isOn: boolean;
-  /** `mine_bytes`: all values of a minion with their names. */
+  /** `mine_bytes`: maximum size of all values of a minion with their names. */
   readonly maxBytes: number;
-  /** `mine_value_bytes`: one value. */
+  /** `mine_value_bytes`: maximum size of one value. */
   readonly maxValueBytes: number;
-  /** How long the marks of requests are kept, milliseconds. */
+  /** Retention time of request marks, in milliseconds. */
   readonly keepMarksMs: number;
   readonly now: () => number;
 }
 
-/** What a minion adds to its mine. */
+/** Values that a minion adds to its mine. */
 export interface MineUpdate {
-  /** Function → value, as it was sent. */
+  /** Values by function name, as sent. */
   readonly data: WireMap;
-  /** Whether what was there goes. */
+  /** Whether the previous values are deleted. */
   readonly clear: boolean;
 }
 
-/** One value, still packed. */
+/** A packed value and its function. */
 export interface PackedMineValue {
   readonly fun: string;
   readonly bytes: Uint8Array;
 }
 
 /**
- * What minions have put into their mines, each value under its function in the store. A minion
- * writes to its own only; its writes take turns, so that together they keep the bound.
+ * Mines of the minions, each value in the store under its function. A minion writes only to its own
+ * mine. Writes of one minion run one at a time, so that together they respect the size limits.
  */
 export class MineStore {
   readonly #options: MineStoreOptions;
@@ -50,9 +50,10 @@ export class MineStore {
   }
 
   /**
-   * Puts values into a minion's mine; on disk when it resolves.
-   * @param mark of the request: the same one again changes nothing
-   * @returns names that were left out, because they or the whole mine would be too large
+   * Writes values to a minion's mine. They are durable when the promise resolves.
+   * @param mark mark of the request; a repeated mark changes nothing
+   * @returns names of the values that were left out because they or the whole mine would be too
+   * large
    */
   async update(
     minionId: string,
@@ -63,7 +64,7 @@ export class MineStore {
     return this.#mutex.run(minionId, () => this.#update(minionId, update, mark));
   }
 
-  /** Takes one function out of a minion's mine. */
+  /** Deletes one function from a minion's mine. */
   async delete(minionId: string, fun: string, mark: string | undefined): Promise<void> {
     if (!isName(fun)) return;
     await this.#mutex.run(minionId, () =>
@@ -71,21 +72,21 @@ export class MineStore {
     );
   }
 
-  /** Empties a minion's mine. */
+  /** Deletes all values of a minion's mine. */
   async flush(minionId: string, mark?: string): Promise<void> {
     await this.#mutex.run(minionId, () =>
       this.#write(minionId, [{ op: 'delete-prefix', prefix: [root, minionId] }], mark),
     );
   }
 
-  /** A minion's value for a function, still packed. */
+  /** Returns a minion's packed value for a function, or `undefined`. */
   async find(minionId: string, fun: string): Promise<PackedMineValue | undefined> {
     if (!isName(fun)) return undefined;
     const entry = await this.#options.store.get([root, minionId, fun]);
     return entry && { fun, bytes: entry.value };
   }
 
-  /** All of a minion's mine, as it was sent. */
+  /** Returns all values of a minion's mine, as sent. */
   async all(minionId: string): Promise<WireMap> {
     const mine: WireMap = Object.create(null);
     for await (const { key, value } of this.#options.store.list([root, minionId])) {
@@ -94,7 +95,7 @@ export class MineStore {
     return mine;
   }
 
-  /** Forgets a minion altogether: its key is gone. */
+  /** Deletes all data of a minion whose key was deleted. */
   async forget(minionId: string): Promise<void> {
     await this.#mutex.run(minionId, async () => {
       await this.#options.store.write([
@@ -104,7 +105,7 @@ export class MineStore {
     });
   }
 
-  /** The minions that have something in their mine. */
+  /** Yields the minions that have values in their mine. */
   async *owners(): AsyncIterableIterator<string> {
     for (let after: Key | undefined; ; ) {
       const [owner] = await this.#first(after);
@@ -156,7 +157,7 @@ export class MineStore {
     return sizes;
   }
 
-  /** The mark goes with the change, so that a crash forgets neither. */
+  /** Writes the operations and the request's mark atomically, so that a crash loses neither. */
   async #write(
     minionId: string,
     operations: readonly Operation[],
@@ -184,7 +185,7 @@ function sizeOf(fun: string, bytes: Uint8Array): number {
   return overheadBytes + Buffer.byteLength(fun) + bytes.length;
 }
 
-/** Whether text can be the name of a value. */
+/** Whether a text can be the name of a value. */
 function isName(fun: string): boolean {
   const size = Buffer.byteLength(fun);
   return size > 0 && size <= maxNameBytes && !/\p{Surrogate}/u.test(fun) && fun !== last;

@@ -1,4 +1,4 @@
-/** One value of a mine, as minions send it [WIRE 9.6; salt/utils/mine.py]. */
+/** Opens the mine [WIRE 9.6; salt/utils/mine.py]. */
 
 import type { LiveConfig } from '#config';
 import type { Auth, Jobs, MasterContext, Users } from '#master';
@@ -14,13 +14,13 @@ export interface MineDeps {
   readonly users: Users;
 }
 
-/** The mines, and who may read in them. */
+/** The mines and their access-checked reader. */
 export interface Mine {
   readonly mine: MineStore;
   readonly mineReader: MineReader;
 }
 
-/** Opens the mines as they are configured. */
+/** Opens the mines with the limits of the configuration. */
 export async function openMine(deps: MineDeps): Promise<Mine> {
   const { config, context, auth, jobs, users } = deps;
   const { fixed } = config;
@@ -45,7 +45,7 @@ export async function openMine(deps: MineDeps): Promise<Mine> {
       maxBytes: 2 * fixed.limits.mineBytes,
       log,
     });
-    if (count > 0) log.info({ minions: count }, 'mines taken over from salt-master');
+    if (count > 0) log.info({ minions: count }, 'mines imported from salt-master');
   }
   auth.onRetire((id) => mine.forget(id));
   auth.onKeyDeleted((id) => mine.forget(id));

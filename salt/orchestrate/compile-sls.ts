@@ -1,5 +1,6 @@
 /**
- * Renders the SLS of an orchestration and their includes to high data, with the master's own pillar.
+ * Renders the SLS files of an orchestration and their includes to high data, with the master's own
+ * pillar.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -18,47 +19,57 @@ import type { ConditionFunctions } from './conditions.ts';
 import { emptyHigh, type High } from './high-data.ts';
 import { HighRenderer } from './high-renderer.ts';
 
-/** Where SLS come from, and with what they are rendered. */
+/** Source of the SLS files and dependencies of their rendering. */
 export interface SlsFiles {
-  /** `id` of the master; what it returns is told under it. */
+  /** `id` of the master. Results are returned under it. */
   readonly masterId: string;
   readonly sources: PillarSources;
-  /** The environments that there are. */
+  /** Returns the names of all environments. */
   readonly envs: () => readonly string[];
   readonly pillar: PillarSource;
-  /** What is the same for all files. */
+  /** Returns the rendering settings common to all files. */
   readonly rules: () => SlsRules;
   readonly log: Logger;
 }
 
-/** What is the same for all files. */
+/** Rendering settings common to all files. */
 type SlsRules = Omit<SlsRendering, 'id' | 'grains' | 'opts' | 'pillar' | 'foreign' | 'asked'>;
 
-/** Which SLS. */
+/** Selection of SLS files with their pillar and mode. */
 export interface SlsRequest {
-  /** Names, or globs on them. */
+  /** Names of SLS files, or globs. */
   readonly mods: readonly string[];
   readonly saltenv: string;
   readonly pillarenv: string | undefined;
-  /** Put over the pillar of the master: data for the files, never a template. */
+  /**
+   * Pillar merged over the master's own pillar. It is data for the files and is never rendered as a
+   * template.
+   */
   readonly pillar: PillarMap;
-  /** Whether whoever gives it may do everything: else its words are values, whatever they say. */
+  /**
+   * Whether the caller has all rights. Otherwise the texts of `pillar` are treated as plain values
+   * in templates.
+   */
   readonly isTrusted: boolean;
-  /** What templates see as `opts.test`. */
+  /** Value of `opts.test` in templates. */
   readonly test: boolean;
-  /** Functions of its templates that ask the master. */
+  /** Template functions that the master executes. */
   readonly asked: AskedFunctions;
 }
 
-/** What SLS say. */
+/** Result of rendering the SLS files. */
 export interface Compilation {
   readonly high: High;
-  /** What is wrong with them, in Salt's words. */
+  /** Errors in Salt's words. */
   readonly errors: readonly string[];
   readonly conditions: ConditionFunctions;
 }
 
-/** @throws MasterError ERR_ORCHESTRATION; what the signal says */
+/**
+ * Renders the SLS files to high data.
+ * @throws MasterError ERR_ORCHESTRATION
+ * @throws the reason of `signal`
+ */
 export async function compileSls(
   files: SlsFiles,
   request: SlsRequest,
@@ -76,7 +87,10 @@ export async function compileSls(
   return { ...(await renderer.render(saltenv, mods)), conditions };
 }
 
-/** What SLS are rendered with, and what conditions look at. */
+/**
+ * Returns the settings for rendering SLS files and evaluating conditions, with the errors of the
+ * pillar.
+ */
 export async function openSetting(
   { masterId: id, pillar: source, rules }: SlsFiles,
   { saltenv, pillarenv, pillar: given, isTrusted, test, asked }: Omit<SlsRequest, 'mods'>,

@@ -1,4 +1,4 @@
-/** `onlyif` and `unless`, as far as they need no command [salt/state.py _run_check]. */
+/** Evaluates `onlyif` and `unless`, except for commands [salt/state.py _run_check]. */
 
 import { traverseFacts, type WireMap } from '#minion-protocol';
 import { type PlainData, type SaltFunction, toPlain, toPython } from '#template';
@@ -7,21 +7,22 @@ import { fromWire, textOf, toWire } from '../render/pillar-wire.ts';
 import { isTrue, SlsError } from './state-function.ts';
 import type { Outcome } from './state-result.ts';
 
-/** Functions that conditions may call: those that templates have. */
+/** Functions that conditions may call: the functions of templates. */
 export type ConditionFunctions = Readonly<Record<string, SaltFunction>>;
 
-/** What would have to be run, or looked for, on the master. */
+/** Conditions that would need a command or a file check on the master. */
 const notServed: readonly string[] = ['creates', 'check_cmd'];
 
-/** One condition, and what it says of a state. */
+/** Result of one condition. `keeps` is true if the state must not run. */
 interface Finding {
   readonly keeps: boolean;
   readonly comment: string;
 }
 
 /**
- * The outcome of a state that its conditions keep from being run; `undefined`: it is run.
- * @throws SlsError for a condition that needs a command, or a function that is not there
+ * Returns the outcome of a state that its conditions prevent from running, or `undefined` if it
+ * runs.
+ * @throws SlsError if a condition needs a command or an unknown function
  */
 export function outcomeOfConditions(
   args: ReadonlyMap<string, PlainData>,
@@ -41,7 +42,7 @@ export function outcomeOfConditions(
   return { result: true, changes: {}, comment, more };
 }
 
-/** Every condition must hold. */
+/** Evaluates `onlyif`: the state runs only if all conditions are true. */
 function judgeOnlyIf(conditions: readonly PlainData[], functions: ConditionFunctions): Finding {
   for (const condition of conditions) {
     const value = truthOf(condition, 'onlyif', functions);
@@ -51,7 +52,7 @@ function judgeOnlyIf(conditions: readonly PlainData[], functions: ConditionFunct
   return { keeps: false, comment: 'onlyif condition is true' };
 }
 
-/** All of them must hold for the state not to be run. */
+/** Evaluates `unless`: the state does not run if all conditions are true. */
 function judgeUnless(conditions: readonly PlainData[], functions: ConditionFunctions): Finding {
   let keeps = false;
   for (const condition of conditions) {
@@ -63,7 +64,7 @@ function judgeUnless(conditions: readonly PlainData[], functions: ConditionFunct
   return { keeps, comment: `unless condition is ${keeps}` };
 }
 
-/** `undefined`: it says nothing that could be true or false. */
+/** Evaluates one condition. Returns `undefined` if it contains no function to evaluate. */
 function truthOf(
   condition: PlainData,
   kind: string,

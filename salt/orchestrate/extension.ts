@@ -1,4 +1,4 @@
-/** Opens orchestrations of the SLS of the file server, and the `state` runner. */
+/** Opens the orchestrator of the file server's SLS files, and the `state` runner. */
 
 import { type ExtensionHost, masterServices, type OpenExtension } from '#master';
 import { fileServerOf, pillarSourceKey } from '../services.ts';

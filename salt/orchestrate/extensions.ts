@@ -1,4 +1,4 @@
-/** `exclude` and `extend` of an SLS [salt/state.py apply_exclude, reconcile_extend]. */
+/** Applies `exclude` and `extend` of an SLS [salt/state.py apply_exclude, reconcile_extend]. */
 
 import type { PlainData } from '#template';
 import { isList, isPillarMap, type PillarMap } from '../render/pillar-data.ts';
@@ -24,8 +24,9 @@ export function applyExclude({ bodies, exclude }: High): void {
 }
 
 /**
+ * Applies `extend` to the high data.
  * @param isStrict see {@link findIds}
- * @returns what is wrong, in Salt's words
+ * @returns errors in Salt's words
  */
 export function applyExtensions(
   high: High,
@@ -82,7 +83,10 @@ function extended(known: Body, { states: added }: Body): Body {
   return { ...known, states };
 }
 
-/** The argument in the place of what it overrides; requisites are joined. */
+/**
+ * Returns the arguments with `argument` in place of the one that it overrides. Requisites are
+ * joined.
+ */
 function withArgument(own: readonly PlainData[], argument: PlainData): readonly PlainData[] {
   let isPlaced = false;
   const placed = own.map((present) => {
@@ -104,7 +108,7 @@ function override(
   const [own, given] = [firstOf(present), firstOf(argument)];
   if (own === undefined || given === undefined) return undefined;
   if (own[0] === given[0]) return { value: joined(present, argument, given[0]), isPlaced: true };
-  // A name in the place of names is there twice in Salt, too.
+  // As in Salt, a name that replaces `names` appears twice.
   return given[0] === 'name' && own[0] === 'names'
     ? { value: argument, isPlaced: false }
     : undefined;

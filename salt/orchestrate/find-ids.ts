@@ -1,10 +1,10 @@
-/** Ids that a requisite or `extend` refers to [salt/state.py find_name]. */
+/** Resolves the ids that a requisite or `extend` refers to [salt/state.py find_name]. */
 
 import { isDeepStrictEqual } from 'node:util';
 import type { PlainData } from '#template';
 import { argumentsOf, type High, singleOf } from './high-data.ts';
 
-/** An id with a state that is declared under it. */
+/** An id and a state that is declared under it. */
 export interface DeclaredState {
   readonly id: PlainData;
   readonly state: string;
@@ -13,8 +13,8 @@ export interface DeclaredState {
 type Bodies = High['bodies'];
 
 /**
- * By id, else by any argument that says the same, which mostly is `name`.
- * @param isStrict an id counts only where this state is declared under it
+ * Finds states by id, otherwise by any argument with that value, which is usually `name`.
+ * @param isStrict whether the id must declare this state
  */
 export function findIds(
   bodies: Bodies,
@@ -35,14 +35,14 @@ export function findIds(
   return found;
 }
 
-/** All that an SLS declares [find_sls_ids]. */
+/** Returns all states that an SLS declares [find_sls_ids]. */
 export function statesOfSls(bodies: Bodies, sls: PlainData): readonly DeclaredState[] {
   return [...bodies]
     .filter(([, body]) => body.sls === sls)
     .flatMap(([id, body]) => [...body.states.keys()].map((state) => ({ id, state })));
 }
 
-/** The id that a bare name means: its own, or that of a state which has it as `name`. */
+/** Resolves a bare name: an id, or the id of a state with this `name`. */
 export function stateOfName(bodies: Bodies, name: PlainData): DeclaredState | undefined {
   const [own] = bodies.get(name)?.states.keys() ?? [];
   if (own !== undefined) return { id: name, state: own };

@@ -1,11 +1,13 @@
-/** High data: what SLS contain, merged and validated before it is compiled [salt/state.py]. */
+/**
+ * High data: the merged and validated content of SLS files, before it is compiled [salt/state.py].
+ */
 
 import { isDeepStrictEqual } from 'node:util';
 import type { PlainData } from '#template';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { isList, isPillarMap, type PillarMap } from '../render/pillar-data.ts';
 
-/** The name of its type in Python. */
+/** Returns the Python type name of a value. */
 export function typeName(data: PlainData): string {
   if (data === null) return 'NoneType';
   if (typeof data === 'string') return 'str';
@@ -17,38 +19,38 @@ export function typeName(data: PlainData): string {
 
 const globCharacters = /[*?[]/;
 
-/** Whether a name is meant by a glob, as `fnmatch` says. */
+/** Whether a name matches a glob, by the rules of `fnmatch`. */
 export function matchesGlob(name: string, glob: string): boolean {
   return globCharacters.test(glob) ? compileGlob(glob)(name) : name === glob;
 }
 
-/** `a.b.c` is `a` and `b`, as Salt takes the names of functions apart. */
+/** Splits a function name like Salt: `a.b.c` gives `a` and `b`. */
 export function splitFunction(name: string): readonly [state: string, fun: string] {
   const [state = '', fun = ''] = name.split('.');
   return [state, fun];
 }
 
-/** What is said of one id. */
+/** Declaration of one id. */
 export interface Body {
-  /** The SLS that says it, and its environment. */
+  /** SLS that contains the declaration, and its environment. */
   readonly sls: string;
   readonly saltenv: string;
-  /** SLS that include that one. */
+  /** SLS that include this SLS. */
   readonly includedFrom: readonly string[];
   /**
-   * By state module, `test` or `salt`: where it is well formed, a list of arguments, each a map,
-   * with the name of the function among them as text.
+   * Arguments by state module, such as `test` or `salt`. If well formed, a list of maps with one
+   * argument each, and the function's name as text.
    */
   readonly states: ReadonlyMap<string, PlainData>;
 }
 
-/** What an SLS says of an id of another one. */
+/** An extension of an id that another SLS declares. */
 export interface Extension {
   readonly id: PlainData;
   readonly body: Body;
 }
 
-/** What several SLS say together. Bodies are never changed: what is extended is made anew. */
+/** Merged content of several SLS. Bodies are immutable: an extended body is a new object. */
 export interface High {
   readonly bodies: Map<PlainData, Body>;
   readonly extend: Extension[];
@@ -60,20 +62,20 @@ export function emptyHigh(): High {
   return { bodies: new Map(), extend: [], exclude: [] };
 }
 
-/** The arguments that are said of a state; none where that is malformed. */
+/** Returns the arguments of a state, or an empty list if they are malformed. */
 export function argumentsOf(body: Body | undefined, state: string): readonly PlainData[] {
   const said = body?.states.get(state);
   return isList(said) ? said : [];
 }
 
-/** The first key of a map, with its value: Salt looks at no other one of an argument. */
+/** Returns the first key and value of a map. Salt ignores the other keys of an argument. */
 export function firstOf(argument: PlainData): readonly [key: string, value: PlainData] | undefined {
   if (!isPillarMap(argument)) return undefined;
   for (const [key, value] of argument) return [String(key), value];
   return undefined;
 }
 
-/** An argument of one key; `undefined` for any other. */
+/** Returns the key and value of a map with exactly one key, otherwise `undefined`. */
 export function singleOf(argument: PlainData): ReturnType<typeof firstOf> {
   return isPillarMap(argument) && argument.size === 1 ? firstOf(argument) : undefined;
 }
@@ -82,7 +84,10 @@ export function mapOf(key: string, value: PlainData): PillarMap {
   return new Map([[key, value]]);
 }
 
-/** Adds what one SLS says, and tells ids that two say different things of [merge_included_states]. */
+/**
+ * Merges the content of one SLS. Reports ids that two SLS declare differently
+ * [merge_included_states].
+ */
 export function mergeHigh(high: High, added: High, errors: string[]): void {
   high.extend.push(...added.extend);
   high.exclude.push(...added.exclude);

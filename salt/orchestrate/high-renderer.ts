@@ -1,4 +1,4 @@
-/** Rendering of SLS with their includes [salt/state.py render_highstate, render_state]. */
+/** Renders SLS files with their includes [salt/state.py render_highstate, render_state]. */
 
 import { MasterError } from '#master';
 import { TemplateError } from '#template';
@@ -12,20 +12,20 @@ import { emptyHigh, firstOf, type High, mapOf, mergeHigh } from './high-data.ts'
 import { matching, resolveInclude, type SlsNames } from './resolve-include.ts';
 import { readDeclarations, type SlsPlace } from './sls-declarations.ts';
 
-/** What the SLS of one run are rendered from and with. */
+/** Sources and settings for the SLS of one run. */
 interface HighRenderingOptions {
   readonly sources: PillarSources;
   readonly setting: SlsRendering;
-  /** The environments that there are. */
+  /** Returns the names of all environments. */
   readonly envs: () => readonly string[];
   readonly signal: AbortSignal;
 }
 
-/** SLS of one run, included ones counted. */
+/** Maximum number of SLS of one run, including included ones. */
 const maxSls = 1000;
-/** How deep SLS may include each other. */
+/** Maximum depth of includes. */
 const maxDepth = 50;
-/** Order of the first state that is given none. */
+/** Order of the first state without an explicit order. */
 const firstOrder = 10_000;
 
 /** Renders the SLS of one run. */
@@ -53,8 +53,9 @@ export class HighRenderer implements SlsNames {
   }
 
   /**
-   * @param mods names of SLS, or globs on them
-   * @throws MasterError ERR_ORCHESTRATION for too many of them, ERR_MASTER_STOPPED
+   * Renders SLS with their includes.
+   * @param mods names of SLS, or globs
+   * @throws MasterError ERR_ORCHESTRATION if there are too many SLS, ERR_MASTER_STOPPED
    */
   async render(
     saltenv: string,
@@ -73,7 +74,10 @@ export class HighRenderer implements SlsNames {
     return { high, errors: this.#errors };
   }
 
-  /** What means none stays as it is, and will be missing. */
+  /**
+   * Resolves a glob. A pattern without a match is returned unchanged, and is later reported as
+   * missing.
+   */
   async #meantBy(pattern: string, saltenv: string): Promise<readonly string[]> {
     if (!this.envs().includes(saltenv)) {
       this.#errors.push(`No matching salt environment for environment '${saltenv}' found`);
@@ -83,7 +87,7 @@ export class HighRenderer implements SlsNames {
     return found.length === 0 ? [pattern] : found;
   }
 
-  /** Of what was asked for by name, Salt says in other words that it is missing. */
+  /** Replaces the error of a missing SLS that was requested by name. Salt words it differently. */
   #rename(from: number, pattern: string, saltenv: string): void {
     for (const [index, error] of this.#errors.entries()) {
       if (index < from || !error.includes('is not available')) continue;
@@ -95,7 +99,7 @@ export class HighRenderer implements SlsNames {
   async #renderSls(place: SlsPlace, depth: number): Promise<High> {
     this.#options.signal.throwIfAborted();
     if (this.#done.size >= maxSls) throw tooMuch(`more than ${maxSls} SLS`);
-    if (depth > maxDepth) throw tooMuch(`includes deeper than ${maxDepth}`);
+    if (depth > maxDepth) throw tooMuch(`includes nested more than ${maxDepth} deep`);
     this.#done.add(markOf(place));
     const { sls, saltenv } = place;
     const file = await this.#find(place);
@@ -154,7 +158,7 @@ export class HighRenderer implements SlsNames {
     mergeHigh(high, included, this.#errors);
   }
 
-  /** As they are written, after those that they include [_handle_iorder]. */
+  /** Numbers the states as written, after the states of included SLS [_handle_iorder]. */
   #giveOrder(high: High): void {
     for (const [id, body] of high.bodies) {
       const states = new Map(body.states);
@@ -173,5 +177,5 @@ function markOf({ sls, saltenv }: SlsPlace): string {
 }
 
 function tooMuch(what: string): MasterError {
-  return new MasterError('ERR_ORCHESTRATION', `an orchestration has ${what}`);
+  return new MasterError('ERR_ORCHESTRATION', `orchestration rejected: it has ${what}`);
 }

@@ -17,15 +17,17 @@ import { type StateResult, toWireResult } from './state-result.ts';
 import { verifyChunk } from './verify-chunk.ts';
 import { verifyHigh } from './verify-high.ts';
 
-/** How high data are run. */
+/** Options of a run of high data. */
 interface HighRunOptions extends ChunkRunOptions {
-  /** States that it may have. */
+  /** Maximum number of states. */
   readonly maxStates: number;
 }
 
 /**
- * @returns what became of each state by its tag; or what is wrong with the data, in Salt's words
- * @throws MasterError ERR_ORCHESTRATION for too many states; what the signal says
+ * Runs high data.
+ * @returns the result of each state by its tag, or errors in Salt's words
+ * @throws MasterError ERR_ORCHESTRATION if there are too many states
+ * @throws the reason of `signal`
  */
 export async function runHigh(high: High, options: HighRunOptions): Promise<WireValue> {
   const problems = [...applyExtensions(high, high.extend, false), ...verifyHigh(high)];
@@ -35,7 +37,7 @@ export async function runHigh(high: High, options: HighRunOptions): Promise<Wire
   if (turned.length > 0) return turned;
   const chunks = compileChunks(high);
   if (chunks.length > options.maxStates) {
-    const reason = `an orchestration has ${chunks.length} states; at most ${options.maxStates} are run`;
+    const reason = `orchestration rejected: it has ${chunks.length} states, the maximum is ${options.maxStates}`;
     throw new MasterError('ERR_ORCHESTRATION', reason);
   }
   const results = await new ChunkRun(chunks, options).run();
@@ -51,7 +53,7 @@ function toWireResults(results: readonly (readonly [string, StateResult])[]): Wi
   return map;
 }
 
-/** By the master's id: what is said of each id, or what is wrong with it. */
+/** Declarations by id, or errors, under the master's id. */
 export type ShownHigh = WireMap;
 
 export function showHigh({ high, errors }: Compilation): WireValue {
@@ -77,7 +79,10 @@ function toData({ states, sls, saltenv, includedFrom }: Body): PlainData {
   return data;
 }
 
-/** @returns what became of it by its tag, or what is wrong with it */
+/**
+ * Runs one state.
+ * @returns its result by its tag, or errors
+ */
 export async function runSingle(
   { fun: full, name, args }: SingleRequest,
   caller: StateCaller,
@@ -94,7 +99,7 @@ export async function runSingle(
   return results;
 }
 
-/** One state without an SLS. */
+/** A request to run one state without an SLS. */
 export interface SingleRequest {
   readonly fun: string;
   readonly name: string;

@@ -1,4 +1,7 @@
-/** What orchestrations have done, in a cluster: another member goes on where one ends. */
+/**
+ * Journal of the orchestrations in a cluster. If a member stops, another member resumes its
+ * orchestrations from the journal.
+ */
 
 import type { Logger } from 'pino';
 import Type from 'typebox';
@@ -7,7 +10,7 @@ import { localField, unpackLocal, type WireMap, type WireValue } from '#minion-p
 import { defineRow, HeldRows, type Hold, type Key, type RowOf, StoreError, Texts } from '#store';
 import type { Outcome } from './state-result.ts';
 
-/** A call of `state.orchestrate`, as it was asked for. */
+/** A call of `state.orchestrate` with its original arguments. */
 export interface OrchestrationCall {
   readonly user: string;
   readonly fun: string;
@@ -16,24 +19,27 @@ export interface OrchestrationCall {
   readonly by: AuditRequester | undefined;
 }
 
-/** What came of a state's function. */
+/** Result of a state's function. */
 export interface Settled {
   readonly outcome: Outcome;
-  /** How often it was run. */
+  /** Number of times the function ran. */
   readonly attempts: number;
   /** Milliseconds since 1970. */
   readonly startedAt: number;
   readonly endedAt: number;
 }
 
-/** A job or function of the master that a state begins. */
+/** A job or function of the master that a state starts. */
 export interface BegunWork {
   readonly jid: string;
-  /** Another process had this id before, and may have begun it. */
+  /** Whether another process already used this jid and may have started the work. */
   readonly wasBegun: boolean;
 }
 
-/** When a state began to wait, milliseconds since 1970, and behind which event. */
+/**
+ * Time at which a state started to wait, in milliseconds since 1970, and its position in the event
+ * stream.
+ */
 interface Begin {
   readonly at: number;
   readonly events?: string;
@@ -42,7 +48,7 @@ interface Begin {
 const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
 const AnyMap = Type.Unsafe<WireMap>(Type.Record(Type.String(), Type.Unknown()));
 
-/** The call of an orchestration, in its row of work that is held. */
+/** Call of an orchestration, stored in its row of held work. */
 const callRow = defineRow({
   name: 'orchestration',
   schema: Type.Object({
@@ -69,7 +75,7 @@ const stepRow = defineRow({
   schema: Type.Object({
     tag: Type.String(),
     begin: Type.Optional(Type.Object({ at: Type.Number(), events: Type.Optional(Type.String()) })),
-    /** Of what the state has begun, in order. */
+    /** Job ids of the work that the state has started, in order. */
     jids: Texts,
     settled: Type.Optional(
       Type.Unsafe<Settled>(
@@ -95,8 +101,8 @@ type StepRow = RowOf<typeof stepRow>;
 
 const openPrefix: Key = ['orchestrations', 'open'];
 const stepsPrefix: Key = ['orchestrations', 'steps'];
-const trimmedChanges = { trimmed: 'the changes are too large to be written down' };
-/** Keys are in the order of their text. */
+const trimmedChanges = { trimmed: 'the changes are too large to be stored' };
+/** Digits of a step number. Keys sort as text, so numbers are padded with zeros. */
 const numberWidth = 6;
 
 export interface JournalOptions extends Pick<MasterContext, 'store' | 'nextJid'> {
@@ -105,10 +111,10 @@ export interface JournalOptions extends Pick<MasterContext, 'store' | 'nextJid'>
   readonly log: Logger;
 }
 
-/** Goes on with an orchestration under its job id; resolves when that has begun. */
+/** Resumes an orchestration under its job id. Resolves when it has started. */
 export type ResumeOrchestration = (jid: string, call: OrchestrationCall) => Promise<void>;
 
-/** The orchestrations of a cluster that are not over. */
+/** The unfinished orchestrations of a cluster. */
 export class OrchestrationJournal {
   readonly #options: JournalOptions;
   readonly #rows: HeldRows;
@@ -137,7 +143,7 @@ export class OrchestrationJournal {
     });
   }
 
-  /** Goes on with what other processes left. */
+  /** Starts to resume orchestrations of other processes. */
   async start(resume: ResumeOrchestration): Promise<void> {
     this.#resume = resume;
     await this.#rows.follow();
@@ -145,8 +151,8 @@ export class OrchestrationJournal {
   }
 
   /**
-   * Begins one, or goes on with it.
-   * @returns `undefined`: it is too large to be written down
+   * Starts a new orchestration or resumes a stored one.
+   * @returns its journal, or `undefined` if the call is too large to be stored
    * @throws StoreError
    */
   async begin(jid: string, call: OrchestrationCall): Promise<Journal | undefined> {
@@ -156,7 +162,10 @@ export class OrchestrationJournal {
       if (!own) await store.write(this.#rows.take(jid, encodeCall(call)));
     } catch (error) {
       if (!isTooLarge(error)) throw error;
-      log.warn({ jid }, 'an orchestration is too large for other members: it ends with this one');
+      log.warn(
+        { jid },
+        'the orchestration is too large to be stored; other members cannot resume it',
+      );
       return undefined;
     }
     const steps = new Map<string, StepRow>();
@@ -166,7 +175,7 @@ export class OrchestrationJournal {
     return Journal.ofRoot({ ...this.#options, rows: this.#rows, root: jid, steps });
   }
 
-  /** Leaves what is not over to other members. */
+  /** Stops, and leaves unfinished orchestrations to other members. */
   close(): Promise<void> {
     return this.#rows.close();
   }
@@ -190,13 +199,13 @@ function isTooLarge(error: unknown): boolean {
 
 interface JournalPlace extends Pick<JournalOptions, 'store' | 'nextJid' | 'log'> {
   readonly rows: HeldRows;
-  /** The orchestration that this one is, or is a part of. */
+  /** Job id of the outermost orchestration: this one, or the one that contains it. */
   readonly root: string;
-  /** What was written down, by job id and number. */
+  /** Stored steps by job id and number. */
   readonly steps: Map<string, StepRow>;
 }
 
-/** What one orchestration has done, or one that is a part of it. */
+/** Journal of one orchestration, or of one nested in another. */
 export class Journal {
   readonly #place: JournalPlace;
   readonly #jid: string;
@@ -216,12 +225,15 @@ export class Journal {
     this.#begun = begun;
   }
 
-  /** Fires when another member goes on with it. */
+  /** Aborted when another member takes over the orchestration. */
   get lost(): AbortSignal {
     return this.#hold.lost;
   }
 
-  /** That of a part; `undefined`: none of its states has begun this one. */
+  /**
+   * Returns the journal of a nested orchestration, or `undefined` if no state of this one started
+   * it.
+   */
   ofPart(jid: string): Journal | undefined {
     return this.#begun.has(jid)
       ? new Journal(this.#place, jid, this.#hold, this.#begun)
@@ -229,8 +241,8 @@ export class Journal {
   }
 
   /**
-   * The next call of a state's function; they are the same each time that the SLS are run.
-   * @throws MasterError ERR_ORCHESTRATION where another state was the next one before
+   * Returns the next step. Steps come in the same order each time that the same SLS run.
+   * @throws MasterError ERR_ORCHESTRATION if the stored step belongs to another state
    */
   next(tag: string): JournalStep {
     const number = String(this.#next).padStart(numberWidth, '0');
@@ -238,7 +250,7 @@ export class Journal {
     const { store, nextJid, log, rows, root, steps } = this.#place;
     const row = steps.get(`${this.#jid}/${number}`) ?? { tag, jids: [] };
     if (row.tag !== tag) {
-      const reason = `SLS of this member are not those that it began with: ${tag} in place of ${row.tag}`;
+      const reason = `the SLS files have changed since the orchestration started: found ${tag} instead of ${row.tag}`;
       throw new MasterError('ERR_ORCHESTRATION', reason);
     }
     return new JournalStep({
@@ -259,7 +271,7 @@ export class Journal {
     });
   }
 
-  /** It is over, and that was told. */
+  /** Deletes the journal of a finished orchestration whose result was published. */
   async end(): Promise<void> {
     const { store, rows, root, log } = this.#place;
     this.#hold.release();
@@ -272,7 +284,7 @@ export class Journal {
         async () => void (await store.write([...rows.end(root), ...steps])),
       );
     } catch (error) {
-      log.warn({ jid: root, err: error }, 'an orchestration that is over is still written down');
+      log.warn({ jid: root, err: error }, 'cannot delete the journal of a finished orchestration');
     }
   }
 }
@@ -289,7 +301,7 @@ export class JournalStep {
   readonly #place: StepPlace;
   #row: StepRow;
   #begun = 0;
-  /** Rows are written in the order of what they say. */
+  /** Pending write. Writes of a row run in order. */
   #writing: Promise<void> = Promise.resolve();
 
   constructor(place: StepPlace) {
@@ -297,14 +309,14 @@ export class JournalStep {
     this.#row = place.row;
   }
 
-  /** What came of it, where it was over before. */
+  /** Stored result, if a previous run has finished this step. */
   get settled(): Settled | undefined {
     return this.#row.settled;
   }
 
   /**
-   * The state begins to wait, or did so at a member that is gone.
-   * @param events - what a reader names that has read all until now
+   * Records that the state starts to wait, and returns the first such record.
+   * @param events position of a reader that has read all events until now
    * @throws StoreError
    */
   async start(at: number, events: string | undefined): Promise<Begin> {
@@ -314,7 +326,8 @@ export class JournalStep {
   }
 
   /**
-   * The state begins a job or a function of the master; its id is durable when this resolves.
+   * Allocates the id of a job or function that the state starts. The id is durable when the promise
+   * resolves.
    * @throws StoreError
    */
   async begin(): Promise<BegunWork> {
@@ -326,7 +339,10 @@ export class JournalStep {
     return { jid, wasBegun: false };
   }
 
-  /** It is over. What cannot be written down is looked at anew by the next member. */
+  /**
+   * Records the result. If it cannot be stored, a member that resumes the orchestration runs the
+   * step again.
+   */
   async settle(settled: Settled): Promise<void> {
     try {
       await this.#write({ ...this.#row, settled }).catch((error: unknown) => {
@@ -335,7 +351,10 @@ export class JournalStep {
         return this.#write({ ...this.#row, settled: { ...settled, outcome } });
       });
     } catch (error) {
-      this.#place.log.debug({ tag: this.#row.tag, err: error }, 'a state was not written down');
+      this.#place.log.debug(
+        { tag: this.#row.tag, err: error },
+        'cannot store the result of a state',
+      );
     }
   }
 

@@ -1,4 +1,4 @@
-/** `listen` [salt/state.py call_listen]. */
+/** Implements `listen` [salt/state.py call_listen]. */
 
 import type { PlainData } from '#template';
 import { isList, isPillarMap } from '../render/pillar-data.ts';
@@ -7,19 +7,19 @@ import { type Chunk, tagOf } from './low-chunk.ts';
 import { requisiteKinds } from './state-keywords.ts';
 import { hasChanges, type Results, type StateResult } from './state-result.ts';
 
-/** What is to be called, and what refers to a state that is not there. */
+/** Listener states to call, and errors of references to unknown states. */
 export interface Listening {
   readonly chunks: readonly Chunk[];
   readonly errors: ReadonlyMap<string, StateResult>;
 }
 
-/** A state as `listen` names it: its module, and its id or its name. */
+/** Reference to a state: its module, and its id or name. */
 interface Reference {
   readonly state: string;
   readonly name: string;
 }
 
-/** Who listens to what. */
+/** A listening state and its target. */
 interface Listener {
   readonly listener: Reference;
   readonly to: PlainData;

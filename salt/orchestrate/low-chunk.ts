@@ -5,31 +5,31 @@ import { isList, isPillarMap } from '../render/pillar-data.ts';
 import { textOf } from '../render/pillar-wire.ts';
 import { argumentsOf, type Body, firstOf, type High } from './high-data.ts';
 
-/** One call of a state. */
+/** One call of a state's function. */
 export interface Chunk {
   readonly state: string;
   readonly fun: string;
   readonly id: string;
-  /** Text, unless one of `names` is none. */
+  /** Text, unless an entry of `names` is of another type. */
   readonly name: PlainData;
   readonly sls: string | null;
   readonly saltenv: string;
   readonly includedFrom: readonly string[];
-  /** Everything else that is said: requisites, and the arguments of the function. */
+  /** All other arguments: requisites and the arguments of the function. */
   readonly args: ReadonlyMap<string, PlainData>;
 }
 
-/** Its key in the result. */
+/** Returns the key of a chunk in the results. */
 export function tagOf({ state, id, name, fun }: Chunk): string {
   return `${state}_|-${id}_|-${textOf(name)}_|-${fun}`;
 }
 
-/** Where it is said, as it is told with its result. */
+/** Returns the SLS and id of a chunk, as published with its result. */
 export function placeOf({ id, sls }: Pick<Chunk, 'id' | 'sls'>): WireMap {
   return { __sls__: sls, __id__: id };
 }
 
-/** The chunks of high data, in the order in which they are run. */
+/** Compiles high data to chunks, in the order in which they run. */
 export function compileChunks({ bodies }: High): Chunk[] {
   const chunks = [...bodies].flatMap(([id, body]) =>
     [...body.states.keys()]
@@ -44,7 +44,7 @@ export function compileChunks({ bodies }: High): Chunk[] {
   return inOrder.map(({ nameOrder: _, ...chunk }) => chunk);
 }
 
-/** Its place among those of the same `names`, from 1 on. */
+/** A chunk with its position among those of the same `names`, from 1. */
 interface Numbered extends Chunk {
   readonly nameOrder: number;
 }
@@ -74,7 +74,7 @@ function chunksOf(id: string, state: string, body: Body): Numbered[] {
   );
 }
 
-/** One of `names`: a name, or a name with arguments of its own. */
+/** Reads an entry of `names`: a name, or a name with its own arguments. */
 function withName(
   entry: PlainData,
   common: ReadonlyMap<string, PlainData>,

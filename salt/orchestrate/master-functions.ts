@@ -2,13 +2,16 @@ import type { PlainData } from '#template';
 import type { AskedFunctions, NamedData } from '../render/asked-functions.ts';
 import type { ConditionFunctions } from './conditions.ts';
 
-/** The functions that states of an orchestration may call on the master, by name. */
+/** Functions of the master that states of an orchestration may call, by name. */
 export type MasterFunctions = ReadonlyMap<
   string,
   (args: readonly PlainData[], kwargs: NamedData) => unknown
 >;
 
-/** @param asked those that ask the master, which may have effects */
+/**
+ * Joins both kinds of functions.
+ * @param asked functions that the master executes and that may have effects
+ */
 export function joinFunctions(
   functions: ConditionFunctions,
   asked: AskedFunctions,

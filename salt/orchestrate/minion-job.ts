@@ -1,4 +1,7 @@
-/** A job of an orchestration, and what minions said to it [salt/modules/saltutil.py cmd, _exec]. */
+/**
+ * Runs a job of an orchestration and collects the minions' answers [salt/modules/saltutil.py cmd,
+ * _exec].
+ */
 
 import {
   type BatchUpdate,
@@ -15,7 +18,7 @@ import type { BegunWork } from './journal.ts';
 import { fireArguments, type OrchestrationContext, requester } from './orchestration-context.ts';
 import { beginOnce, isTrue, SlsError, type StateCall } from './state-function.ts';
 
-/** Arguments that `salt.function` and `salt.state` have in common. */
+/** Arguments that both `salt.function` and `salt.state` accept. */
 export const jobArguments: readonly string[] = [
   'tgt_type',
   'ret',
@@ -31,33 +34,37 @@ export const jobArguments: readonly string[] = [
   'roster',
 ];
 
-/** What a minion said. */
+/** Answer of one minion. */
 export interface Answer {
-  /** `undefined`: nothing, though it was expected to. */
+  /** Returned value. `undefined` if an expected answer is missing. */
   readonly value: WireValue | undefined;
   readonly hasFailed: boolean;
 }
 
-/** What came of a job. */
+/** Result of a job. */
 export interface JobAnswers {
-  /** By minion, in the order in which they answered. */
+  /** Answers by minion, in order of arrival. */
   readonly answers: ReadonlyMap<string, Answer>;
-  /** `undefined`: it was more than one, or none. */
+  /** Job id. `undefined` if there was no job or more than one. */
   readonly jid: string | undefined;
-  /** Names in the target that a batch or a subset leaves out, as in Salt. */
+  /** Target names that a batch or subset leaves out, as in Salt. */
   readonly warnings: readonly string[];
 }
 
-/** What is run. */
+/** The function to run on minions. */
 interface Work {
   readonly fun: string;
   readonly arg: readonly WireValue[];
   readonly kwarg: WireMap;
-  /** Minions that do not answer have failed. */
+  /** Whether a minion that does not answer has failed. */
   readonly expectsAll: boolean;
 }
 
-/** @param kind told in the event @throws SlsError, MasterError */
+/**
+ * Runs a function on minions.
+ * @param kind kind published in the event
+ * @throws SlsError, MasterError
+ */
 export async function runOnMinions(
   context: OrchestrationContext,
   call: StateCall,
@@ -93,7 +100,7 @@ export async function runOnMinions(
   return collected;
 }
 
-/** What was published before is followed, and not published again. */
+/** Runs a job, or follows it if it was already published. */
 async function* runOrFollow(
   { jobs, signal }: OrchestrationContext,
   request: RunRequest,
@@ -135,7 +142,7 @@ function requestOf(
   };
 }
 
-/** What Salt gives its client, as it tells it. */
+/** Returns the arguments of Salt's client, as published in the event. */
 function toldOf({ given }: StateCall, { arg, kwarg, expectsAll }: Work): WireMap {
   const told: WireMap = {
     arg: [...arg],
@@ -153,7 +160,7 @@ function toldOf({ given }: StateCall, { arg, kwarg, expectsAll }: Work): WireMap
   return told;
 }
 
-/** How a job is spread over its minions. */
+/** Distribution of a job over its minions. */
 interface Spread extends Pick<Work, 'expectsAll'> {
   readonly isBatch: boolean;
   readonly isSubset: boolean;
@@ -174,12 +181,13 @@ async function collect(
     }
     if (update.type === 'return') {
       jid ??= update.jid;
-      // Of a batch, Salt has the values alone.
+      // In a batch, Salt sees only the values and not the return codes.
       const hasFailed = !isBatch && isFailureCode(update.retcode);
       answers.set(returnerOf(update), { value: update.return, hasFailed });
     }
     if (update.type !== 'finished' || isBatch) continue;
-    // As in Salt, names without a key count as failed whether or not all are expected to answer.
+    // As in Salt, names without a key count as failed even if not all minions are expected to
+    // answer.
     const inVain = new Set(missing);
     for (const minion of [...update.silent, ...update.reconnecting]) {
       if (!expectsAll && !inVain.has(minion)) continue;
@@ -193,7 +201,7 @@ async function collect(
   return { answers, jid: isBatch ? undefined : jid, warnings };
 }
 
-/** The minions that may fail, and a warning where the list of them is none. */
+/** Returns the minions that may fail, and a warning if the list is malformed. */
 export function readFailMinions({ given }: StateCall): {
   readonly mayFail: ReadonlySet<string>;
   readonly warnings: readonly string[];
@@ -207,7 +215,7 @@ export function readFailMinions({ given }: StateCall): {
   return { mayFail: new Set(), warnings: [warning] };
 }
 
-/** The members of a map, whichever form it has. */
+/** Returns the values of a map in either representation. */
 export function membersOf(value: WireValue | undefined): readonly WireValue[] {
   if (value instanceof Map) return [...value.values()];
   return isWireMap(value) ? Object.values(value) : [];

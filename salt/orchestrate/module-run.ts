@@ -1,4 +1,4 @@
-/** `module.run`: functions that templates have, as states [salt/states/module.py]. */
+/** Implements `module.run`: functions of templates as states [salt/states/module.py]. */
 
 import type { WireMap } from '#minion-protocol';
 import { type PlainData, toPlain, toPython } from '#template';
@@ -10,7 +10,7 @@ import type { MasterFunctions } from './master-functions.ts';
 import { beginOnce, type StateCall, type StateFunction } from './state-function.ts';
 import { failed, type Outcome } from './state-result.ts';
 
-/** A function, and what it is called with. */
+/** A function with its arguments. */
 interface ModuleCall {
   readonly fun: string;
   readonly args: readonly PlainData[];
@@ -27,12 +27,15 @@ export function moduleRun(functions: MasterFunctions): StateFunction {
   };
 }
 
-/** Names of keys may end with a colon and a mark, so that a function can stand there twice. */
+/**
+ * Whether a key names a function. Keys may end with a colon and a mark, so that a function can
+ * appear twice.
+ */
 function isFunctionName(name: string): boolean {
   return name.includes('.');
 }
 
-/** `- network.ip_addrs: [{interface: eth0}]` */
+/** Runs the form `- network.ip_addrs: [{interface: eth0}]`. */
 async function runAll(call: StateCall, functions: MasterFunctions): Promise<Outcome> {
   const calls = Array.from(call.given, ([key, args]) => ({ key, ...argumentsOf(key, args) }));
   const missing = calls.filter(({ fun }) => !functions.has(fun));
@@ -58,7 +61,7 @@ async function runAll(call: StateCall, functions: MasterFunctions): Promise<Outc
   return { result: failures.length === 0, changes, comment };
 }
 
-/** `name: test.ping`, with its arguments beside it. */
+/** Runs the form `name: test.ping`, with the arguments beside the name. */
 async function runNamed(call: StateCall, functions: MasterFunctions): Promise<Outcome> {
   const { name: fun, given } = call;
   if (!functions.has(fun)) return failed(unavailable(fun));
@@ -79,7 +82,9 @@ async function runNamed(call: StateCall, functions: MasterFunctions): Promise<Ou
   return { result: !hasFailed(value), changes: { ret: toWire(value) }, comment };
 }
 
-/** Maps in the list of arguments are keywords [salt/utils/functools.py call_function]. */
+/**
+ * Splits arguments. Maps in the list are keyword arguments [salt/utils/functools.py call_function].
+ */
 function argumentsOf(key: string, given: PlainData): ModuleCall {
   const [fun = ''] = key.split(':', 1);
   const list = isList(given) ? given : given === null ? [] : [given];
@@ -122,7 +127,7 @@ function commentOf(value: PlainData): string | undefined {
   return comment === undefined ? undefined : textOf(comment);
 }
 
-/** [salt/states/module.py _get_result] */
+/** Whether a result reports a failure [salt/states/module.py _get_result]. */
 function hasFailed(value: PlainData): boolean {
   if (!isPillarMap(value)) return value === false;
   return [...value].some(([key, one]) => {

@@ -16,9 +16,9 @@ export interface OrchestratorDeps {
   readonly config: LiveConfig;
   readonly context: MasterContext;
   readonly fileServer: FileServer;
-  /** Default: minions and the master have no pillar. */
+  /** Source of pillar. If `undefined`, minions and the master have no pillar. */
   readonly pillar: PillarSource | undefined;
-  /** The parts of the master that states act by. */
+  /** Parts of the master that states use. */
   readonly acting: OrchestrationDeps;
   readonly log: Logger;
 }

@@ -1,4 +1,4 @@
-/** Orchestrations: states that act on minions and on the master [salt/runners/state.py]. */
+/** Runs orchestrations: states that act on minions and on the master [salt/runners/state.py]. */
 
 import { setMaxListeners } from 'node:events';
 import { type CallContext, MasterError } from '#master';
@@ -21,7 +21,7 @@ import { stateTable } from './state-functions.ts';
 import { isSuccess } from './state-result.ts';
 import { templateCalls } from './template-calls.ts';
 
-/** How much orchestrations may take; see `Limits`. */
+/** Limits of orchestrations; see `Limits`. */
 interface OrchestrationLimits {
   readonly orchestrations: number;
   readonly orchestrationStates: number;
@@ -31,56 +31,59 @@ interface OrchestrationLimits {
 export interface OrchestratorOptions extends SlsFiles {
   readonly limits: OrchestrationLimits;
   readonly closing: AbortSignal;
-  /** The parts of the master that states act by. */
+  /** Parts of the master that states use. */
   readonly acting: OrchestrationDeps;
-  /** What is done is written down there; `undefined`: nobody would go on with it. */
+  /** Journal of the orchestrations. `undefined` if no other member could resume them. */
   readonly journal: OrchestrationJournal | undefined;
 }
 
-/** Who asks for an orchestration, and as what it is told. */
+/** Caller of an orchestration. */
 export type OrchestrationCaller = Pick<
   CallContext,
   'asked' | 'atEnd' | 'by' | 'goesOnElsewhere' | 'jid' | 'user'
 >;
 
-/** One orchestration, and what it has done. */
+/** Context of one orchestration with its journal. */
 interface WrittenDownContext extends OrchestrationContext {
   readonly journal: Journal | undefined;
   readonly kills: UnderWay['kills'];
 }
 
-/** Which SLS somebody asks for. */
+/** Selection of SLS files by a caller. */
 export type AskedSls = Omit<SlsRequest, 'asked' | 'isTrusted'>;
 
-/** An orchestration of SLS. */
+/** Request for an orchestration of SLS files. */
 export interface OrchestrationRequest extends AskedSls {
-  /** Nothing is to be changed. */
+  /** Whether to run in test mode, without changes. */
   readonly test: boolean;
-  /** SLS to leave out. */
+  /** SLS and ids to exclude. */
   readonly exclude: readonly PlainData[];
-  /** The one that this one is a part of. */
+  /** Job id of the orchestration that this one is nested in. */
   readonly orchestrationJid: string | undefined;
 }
 
-/** An orchestration that is under way. */
+/** A running orchestration. */
 interface UnderWay {
   readonly jid: string;
   readonly user: string;
   journal: Journal | undefined;
-  /** Fires when it is to end. */
+  /** Aborted when the orchestration must stop. */
   readonly signal: AbortSignal;
-  /** Ends it. */
+  /** Stops the orchestration. */
   readonly stop: (reason: MasterError) => void;
-  /** Ids of the states before which it ends; `undefined` in it: before any. */
+  /**
+   * Ids of states before which the orchestration stops. `undefined` in the set: it stops before any
+   * state.
+   */
   readonly kills: Set<string | undefined>;
 }
 
-/** Runs orchestrations, so many at a time. */
+/** Runs orchestrations, up to a maximum number at a time. */
 export class Orchestrator {
   readonly #options: OrchestratorOptions;
-  /** By jid. */
+  /** Running orchestrations by jid. */
   readonly #underWay = new Map<string, UnderWay>();
-  /** Those that another member began. */
+  /** Job ids of orchestrations that another member started. */
   readonly #resumed = new Set<string>();
   readonly #work = new Set<Promise<unknown>>();
 
@@ -89,7 +92,8 @@ export class Orchestrator {
   }
 
   /**
-   * @returns `{data: {<master id>: states by tag, or what is wrong}, outputter, retcode}`
+   * Runs an orchestration.
+   * @returns `{data: {<master id>: states by tag, or errors}, outputter, retcode}`
    * @throws MasterError ERR_ORCHESTRATION, ERR_MASTER_STOPPED
    */
   orchestrate(request: OrchestrationRequest, caller: OrchestrationCaller): Promise<WireMap> {
@@ -97,7 +101,10 @@ export class Orchestrator {
       const whole = this.#wholeOf(request, caller);
       underWay.journal = await this.#journalOf(request, caller, whole);
       const { journal, signal, stop, kills } = underWay;
-      const left = new MasterError('ERR_MASTER_STOPPED', 'another member goes on with it');
+      const left = new MasterError(
+        'ERR_MASTER_STOPPED',
+        'another member has taken over the orchestration',
+      );
       journal?.lost.addEventListener('abort', () => stop(left), { once: true });
       if (whole === undefined && journal !== undefined) caller.atEnd(() => journal.end());
       try {
@@ -136,7 +143,10 @@ export class Orchestrator {
     return { ...request, asked, isTrusted: isTrusted(caller) };
   }
 
-  /** In a cluster: goes on with what other members left. What states act by is there. */
+  /**
+   * Starts to resume orchestrations of other members in a cluster. Call it when the dependencies of
+   * states are ready.
+   */
   async goOn(): Promise<void> {
     await this.#options.journal?.start(async (jid, { by, ...call }) => {
       this.#resumed.add(jid);
@@ -145,7 +155,10 @@ export class Orchestrator {
     });
   }
 
-  /** What SLS say, without running anything. @throws MasterError ERR_ORCHESTRATION */
+  /**
+   * Returns the declarations of the SLS files without running them.
+   * @throws MasterError ERR_ORCHESTRATION
+   */
   show(request: AskedSls, caller: OrchestrationCaller): Promise<ShownHigh> {
     const { masterId } = this.#options;
     return this.#within(caller, async ({ signal }) => {
@@ -155,18 +168,24 @@ export class Orchestrator {
   }
 
   /**
-   * Ends an orchestration before a state, or before the next one. States that run are waited for.
-   * @throws MasterError ERR_ORCHESTRATION where none runs under this jid
+   * Stops an orchestration before a state, or before the next one. Waits for running states.
+   * @throws MasterError ERR_ORCHESTRATION if no orchestration runs under this jid
    */
   softKill(jid: string, stateId: string | undefined): void {
     const underWay = this.#underWay.get(jid);
     if (underWay === undefined) {
-      throw new MasterError('ERR_ORCHESTRATION', `no orchestration runs under ${jid} here`);
+      throw new MasterError(
+        'ERR_ORCHESTRATION',
+        `no orchestration runs with the jid ${jid} on this master`,
+      );
     }
     underWay.kills.add(stateId);
   }
 
-  /** One state, as if an SLS said it. @throws MasterError ERR_ORCHESTRATION, ERR_MASTER_STOPPED */
+  /**
+   * Runs one state without an SLS file.
+   * @throws MasterError ERR_ORCHESTRATION, ERR_MASTER_STOPPED
+   */
   single(request: SingleRequest, caller: OrchestrationCaller): Promise<WireMap> {
     const { masterId } = this.#options;
     return this.#within(caller, async ({ signal }) => {
@@ -185,7 +204,10 @@ export class Orchestrator {
     });
   }
 
-  /** Waits for those under way, which the closing signal ends, and leaves them to other members. */
+  /**
+   * Waits for running orchestrations, which the closing signal stops, and leaves them to other
+   * members.
+   */
   async close(): Promise<void> {
     await Promise.allSettled(this.#work);
     await this.#options.journal?.close();
@@ -225,7 +247,10 @@ export class Orchestrator {
     return { ...this.#options.acting, jid, user, by, signal };
   }
 
-  /** What is part of another one is told under it; nobody's events are told under a stranger's. */
+  /**
+   * Returns the orchestration that contains this one. A user can nest an orchestration only in one
+   * of their own, so that events never appear under another user's jid.
+   */
   #wholeOf(
     { orchestrationJid: given }: OrchestrationRequest,
     { user }: OrchestrationCaller,
@@ -234,7 +259,10 @@ export class Orchestrator {
     return whole?.user === user ? whole : undefined;
   }
 
-  /** What changes nothing is not written down: whoever wants it asks again. */
+  /**
+   * Returns the journal of an orchestration. A test run has none, because it changes nothing and
+   * can be repeated.
+   */
   async #journalOf(
     { test }: OrchestrationRequest,
     { jid, asked, user, by }: OrchestrationCaller,
@@ -250,10 +278,10 @@ export class Orchestrator {
     work: (underWay: UnderWay) => Promise<T>,
   ): Promise<T> {
     const { orchestrations } = this.#options.limits;
-    // What another member began is not refused.
+    // The limit does not apply to orchestrations that another member started.
     const isResumed = this.#resumed.delete(jid);
     if (this.#work.size >= orchestrations && !isResumed) {
-      throw tooMuch(`${orchestrations} orchestrations are under way already`);
+      throw tooMuch(`${orchestrations} orchestrations are already running; try again later`);
     }
     const end = this.#end();
     const kills = new Set<string | undefined>();
@@ -270,20 +298,20 @@ export class Orchestrator {
     }
   }
 
-  /** Fires when the master is closed, or the time is over. */
+  /** Returns a signal that is aborted when the master closes or the time limit expires. */
   #end(): Pick<UnderWay, 'signal' | 'stop'> & { readonly release: () => void } {
     const { closing, limits } = this.#options;
     const { orchestrationSeconds: seconds } = limits;
     const end = new AbortController();
-    // Every job and every wait of it listens.
+    // Every job and every wait of an orchestration adds a listener.
     setMaxListeners(0, end.signal);
     const stop = (reason: MasterError): void => end.abort(reason);
     const close = (): void => {
-      stop(new MasterError('ERR_MASTER_STOPPED', 'the master is being closed'));
+      stop(new MasterError('ERR_MASTER_STOPPED', 'the master is closing'));
     };
     if (closing.aborted) close();
     closing.addEventListener('abort', close, { once: true });
-    const late = tooMuch(`an orchestration took more than ${seconds} s`);
+    const late = tooMuch(`the orchestration exceeded its time limit of ${seconds} s`);
     const timer = setTimeout(() => stop(late), seconds * 1000);
     const release = (): void => {
       clearTimeout(timer);
@@ -293,7 +321,7 @@ export class Orchestrator {
   }
 }
 
-/** Only the local interface, which may do everything. */
+/** Whether the caller has all rights: only the local interface does. */
 function isTrusted({ by }: OrchestrationCaller): boolean {
   return by === undefined || by.who.kind === 'local';
 }

@@ -1,4 +1,7 @@
-/** `salt.parallel_runners`: several runners at the same time [salt/states/saltmod.py]. */
+/**
+ * Implements `salt.parallel_runners`: runs several runners at the same time
+ * [salt/states/saltmod.py].
+ */
 
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import type { PlainData } from '#template';
@@ -9,14 +12,14 @@ import { mapOf, runRunner } from './salt-runner.ts';
 import type { StateFunction } from './state-function.ts';
 import type { Outcome } from './state-result.ts';
 
-/** What one of them runs. */
+/** One of the runners to run. */
 interface NamedRunner {
   readonly id: string;
   readonly fun: string;
   readonly kwarg: WireMap;
 }
 
-/** What it returned, and whether that is a failure. */
+/** Returned value of a runner, and whether it failed. */
 interface Returned {
   readonly id: string;
   readonly value: WireValue;
@@ -79,7 +82,7 @@ function commentOn(failed: readonly string[]): string {
     : `Runners ${failed.join(', ')} failed.`;
 }
 
-/** Of orchestrations what their states changed; of all others what they returned. */
+/** Returns the changes of orchestrations, and the returned values of other runners. */
 function changesOf(returned: readonly Returned[]): WireMap {
   const all: WireMap = Object.create(null);
   if (!returned.every(({ value }) => isHighstate(value))) {

@@ -1,4 +1,6 @@
-/** `require_in` and its like, `use` and `prereq` [salt/state.py requisite_in]. */
+/**
+ * Implements `require_in` and similar requisites, `use` and `prereq` [salt/state.py requisite_in].
+ */
 
 import type { PlainData } from '#template';
 import { isList, isPillarMap } from '../render/pillar-data.ts';
@@ -18,7 +20,7 @@ const turned: ReadonlySet<string> = new Set([
   'prereq_in',
 ]);
 
-/** What `use` does not take over from another state. */
+/** Arguments that `use` does not copy from another state. */
 const notUsed: ReadonlySet<string> = new Set([
   ...turned,
   'require',
@@ -30,7 +32,10 @@ const notUsed: ReadonlySet<string> = new Set([
   'names',
 ]);
 
-/** @returns what is wrong, in Salt's words */
+/**
+ * Rewrites these requisites.
+ * @returns errors in Salt's words
+ */
 export function turnRequisites(high: High): string[] {
   const turning = new Turning(high);
   for (const [id, body] of high.bodies) {
@@ -47,7 +52,7 @@ export function turnRequisites(high: High): string[] {
   return [...turning.errors, ...applyExtensions(high, extensions, true)];
 }
 
-/** Where such an argument is said. */
+/** State that declares such an argument. */
 interface Origin extends DeclaredState {
   readonly body: Body;
 }
@@ -89,12 +94,12 @@ class Turning {
     const [state, id] = firstOf(item) ?? [];
     if (state === undefined || id === undefined) return [];
     if (state === 'sls') return statesOfSls(this.#bodies, id);
-    // As in Salt, a list is not mended.
+    // As in Salt, a list is not corrected.
     this.#plain(state, id, kind, origin);
     return [{ id, state }];
   }
 
-  /** A requisite names a module; a function after it is a fault. */
+  /** Returns the module of a requisite. Reports an error if a function follows the module. */
   #plain(state: string, id: PlainData, kind: string, { body }: Origin): string {
     const [module = ''] = state.split('.');
     if (module !== state) {
@@ -130,7 +135,7 @@ class Turning {
     return findIds(this.#bodies, id, state, true);
   }
 
-  /** One list of a kind for each state, however many add to it. */
+  /** Adds a requisite to the target's single list of this kind. */
   #require(target: DeclaredState, kind: string, origin: Origin): void {
     const said = this.#said(target, origin);
     const item = mapOf(origin.state, origin.id);
@@ -147,7 +152,7 @@ class Turning {
     this.#said(target, origin).push(mapOf(kind, [mapOf(state, id)]));
   }
 
-  /** The arguments of one state for another that does not say them itself. */
+  /** Copies the arguments that `to` does not set itself. */
   #use(from: DeclaredState, to: DeclaredState, origin: Origin): void {
     const own = argumentsOf(this.#bodies.get(to.id), to.state).map((it) => singleOf(it)?.[0]);
     const said = this.#said(to, origin);

@@ -1,5 +1,5 @@
 /**
- * Requisites: whether a chunk may run, `require_in` and its like, `listen`
+ * Evaluates requisites: whether a chunk may run
  * [salt/state.py check_requisite].
  */
 
@@ -11,7 +11,7 @@ import { firstOf, matchesGlob, splitFunction } from './high-data.ts';
 import { type Chunk, tagOf } from './low-chunk.ts';
 import { hasChanges, type StateResult } from './state-result.ts';
 
-/** Kinds of requisites that decide whether a chunk runs, in the order of Salt. */
+/** Kinds of requisites that decide whether a chunk runs, in Salt's order. */
 export const decisiveKinds: readonly RequisiteKind[] = [
   'require',
   'require_any',
@@ -25,10 +25,10 @@ export const decisiveKinds: readonly RequisiteKind[] = [
   'onchanges_any',
 ];
 
-/** With what only those have that are run before others. */
+/** Decisive kinds, and the kind that only chunks of a `prereq` have. */
 export const allKinds: readonly RequisiteKind[] = [...decisiveKinds, 'prerequired'];
 
-/** How a chunk depends on another. */
+/** Kind of a dependency between chunks. */
 export type RequisiteKind =
   | 'require'
   | 'require_any'
@@ -42,13 +42,13 @@ export type RequisiteKind =
   | 'onchanges_any'
   | 'prerequired';
 
-/** `{test: some id}`, `{id: some id}`, `{sls: some.sls}`. */
+/** Reference to a state or SLS: `{test: some id}`, `{id: some id}`, `{sls: some.sls}`. */
 export interface Requisite {
   readonly kind: string;
   readonly name: string;
 }
 
-/** What a chunk says of a kind; a bare name means an id. */
+/** Returns the requisites of one kind. A bare name is an id. */
 export function requisitesOf({ args, name }: Chunk, kind: RequisiteKind): readonly Requisite[] {
   const said = args.get(kind);
   if (said === undefined || said === null) return [];
@@ -69,7 +69,7 @@ function strangeRequisite(key: string, name: PlainData): MasterError {
   return new MasterError('ERR_ORCHESTRATION', reason);
 }
 
-/** The chunks that a requisite means. */
+/** Returns the chunks that a requisite refers to. */
 export function meantBy({ kind, name }: Requisite, chunks: readonly Chunk[]): Chunk[] {
   if (kind === 'sls') {
     return chunks.filter(
@@ -82,10 +82,10 @@ export function meantBy({ kind, name }: Requisite, chunks: readonly Chunk[]): Ch
   });
 }
 
-/** The chunks that a chunk depends on, by kind. */
+/** Chunks that a chunk depends on, by kind. */
 export type Dependencies = ReadonlyMap<RequisiteKind, readonly Chunk[]>;
 
-/** `undefined`: one of them is not there. */
+/** Resolves the requisites of a chunk. Returns `undefined` if one of them has no match. */
 export function dependenciesOf(
   chunk: Chunk,
   chunks: readonly Chunk[],
@@ -100,16 +100,16 @@ export function dependenciesOf(
   return dependencies;
 }
 
-/** What follows for a chunk. */
+/** Combined status of a chunk's requisites. */
 export type Standing = 'met' | 'unmet' | 'fail' | 'pre' | 'onfail' | 'onchanges' | 'change';
 
-/** What was found of one that it depends on. */
+/** Status of one dependency. */
 type Finding = Standing | 'premet' | 'onchangesmet';
 
-/** What became of a chunk until now; `undefined`: it has not run. */
+/** Returns the result of a chunk, or `undefined` if it has not run yet. */
 export type ResultOf = (kind: RequisiteKind, tag: string) => StateResult | undefined;
 
-/** The results of all of them are there, where they have run. */
+/** Combines the results of the dependencies. Pending results must have ended. */
 export function standingBy(dependencies: Dependencies, resultOf: ResultOf): Standing {
   const all = new Set<Finding>();
   for (const [kind, chunks] of dependencies) {
@@ -133,7 +133,7 @@ function find(kind: RequisiteKind, result: StateResult | undefined): readonly Fi
   return outcome.result === null ? ['premet', ...ran] : ['pre'];
 }
 
-/** Where one of several is enough, and where it is not. */
+/** Removes failures that a kind tolerates because one success is enough. */
 function weigh(kind: RequisiteKind, findings: Set<Finding>): void {
   if (kind.endsWith('_any') || kind === 'onfail') {
     if (findings.has('met') || findings.has('change')) findings.delete('fail');

@@ -1,4 +1,4 @@
-/** `include` [salt/state.py render_state]. */
+/** Resolves `include` [salt/state.py render_state]. */
 
 import type { PlainData } from '#template';
 import { isPillarMap } from '../render/pillar-data.ts';
@@ -6,23 +6,23 @@ import { textOf } from '../render/pillar-wire.ts';
 import { matchesGlob } from './high-data.ts';
 import type { SlsPlace } from './sls-declarations.ts';
 
-/** What of the files matters here. */
+/** Names of the environments and SLS files. */
 export interface SlsNames {
-  /** The environments that there are. */
+  /** Returns the names of all environments. */
   envs(): readonly string[];
-  /** Names of the SLS of an environment, sorted. */
+  /** Returns the sorted names of the SLS of an environment. */
   names(saltenv: string): Promise<ReadonlySet<string>>;
 }
 
-/** Where an SLS is included. */
+/** The SLS that contains the include. */
 interface IncludingSls extends SlsPlace {
-  /** Its file is `…/init.sls`. */
+  /** Whether its file is `…/init.sls`. */
   readonly isInit: boolean;
-  /** The environment that the run is for. */
+  /** Environment of the run. */
   readonly runEnv: string;
 }
 
-/** SLS to be rendered, or why there are none. */
+/** SLS to render, or an error. */
 type Included = readonly SlsPlace[] | { readonly error: string };
 
 const ofTheRun = '_xenv';
@@ -54,7 +54,7 @@ export async function resolveInclude(
   return (found.length === 0 ? [sls] : found).map((name) => ({ sls: name, saltenv }));
 }
 
-/** The names that a glob means, in their order. */
+/** Returns the names that match a glob, in their order. */
 export function matching(names: ReadonlySet<string>, glob: string): string[] {
   if (names.has(glob)) return [glob];
   return [...names].filter((name) => matchesGlob(name, glob));
@@ -66,7 +66,10 @@ function readItem(item: PlainData, { saltenv }: SlsPlace): readonly [saltenv: st
   return [textOf(key), textOf(sls)];
 }
 
-/** One dot is the package of the SLS, each more one above it. `undefined`: there is none. */
+/**
+ * Resolves leading dots. One dot is the package of the SLS, each further dot its parent. Returns
+ * `undefined` if the package does not exist.
+ */
 function relativeTo({ sls, isInit }: IncludingSls, written: string): string | undefined {
   const [dots = ''] = /^\.+/.exec(written) ?? [];
   const parts = [...sls.split('.'), ...(isInit ? ['init'] : [])];

@@ -1,4 +1,4 @@
-/** `retry` [salt/state.py verify_retry_data]. */
+/** Implements `retry` [salt/state.py verify_retry_data]. */
 
 import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,24 +8,27 @@ import { isPillarMap } from '../render/pillar-data.ts';
 import { textOf } from '../render/pillar-wire.ts';
 import type { Outcome } from './state-result.ts';
 
-/** How often, and for what. */
+/** Parsed `retry` option. */
 interface Retry {
   readonly until: boolean;
   readonly attempts: number;
-  /** Seconds between two attempts, and so many more at the most, by chance. */
+  /** Seconds between two attempts, and the maximum of additional random seconds. */
   readonly interval: number;
   readonly splay: number;
 }
 
 const standard: Retry = { until: true, attempts: 2, interval: 30, splay: 0 };
 
-/** What of an outcome is told, and how often the state was run for it. */
+/** Published outcome and the number of attempts. */
 interface Attempted {
   readonly outcome: Outcome;
   readonly attempts: number;
 }
 
-/** @param said `undefined`: it is run once */
+/**
+ * Runs a state, and repeats it as its `retry` option says.
+ * @param said the `retry` option; `undefined`: the state runs once
+ */
 export async function attempt(
   run: () => Promise<Outcome>,
   said: PlainData | undefined,

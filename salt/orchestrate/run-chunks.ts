@@ -1,5 +1,5 @@
 /**
- * Runs low chunks, each after its requisites, with `retry`, `onlyif` and `unless`
+ * Runs low chunks after their requisites, with `retry`, `onlyif` and `unless`
  * [salt/state.py call_chunks, call_chunk].
  */
 
@@ -25,26 +25,26 @@ export interface ChunkRunOptions {
   readonly caller: StateCaller;
   readonly test: boolean;
   readonly signal: AbortSignal;
-  /** Whether the run ends before a state, by its id. Default: it never does. */
+  /** Whether the run stops before the state with this id. Default: never. */
   readonly isKilled?: (id: string) => boolean;
-  /** Milliseconds since 1970. */
+  /** Returns milliseconds since 1970. */
   readonly now: () => number;
 }
 
-/** How often a chunk is looked at again, once those before it have run. */
+/** Maximum number of times a chunk is re-evaluated after its dependencies have run. */
 const maxLooks = 20;
 
-/** Runs so many chunks once. */
+/** One run of a list of chunks. */
 export class ChunkRun {
   readonly #options: ChunkRunOptions;
   readonly #chunks: readonly Chunk[];
   readonly #results = new Map<string, StateResult>();
-  /** Of those that were only tried, for `prereq`. */
+  /** Results of trial runs for `prereq`. */
   readonly #tried = new Map<string, StateResult>();
-  /** Chunks that are to be tried first, and those whose trial another one waits for. */
+  /** Chunks to run as a trial first, and chunks whose trial another chunk waits for. */
   readonly #trials = new Set<Chunk>();
   readonly #awaited = new Set<Chunk>();
-  /** Tags that the chunk under way has come by: to come by one again is a circle. */
+  /** Tags on the path to the current chunk. A repeated tag is a cycle. */
   #active = new Set<string>();
   #isStopped = false;
 
@@ -53,7 +53,10 @@ export class ChunkRun {
     this.#chunks = chunks.map((chunk) => withoutWatch(chunk, options.caller));
   }
 
-  /** @throws what the signal says */
+  /**
+   * Runs all chunks.
+   * @throws the reason of `signal`
+   */
   async run(): Promise<Results> {
     for (const chunk of this.#chunks) {
       if (this.#isStopped) break;
@@ -70,7 +73,7 @@ export class ChunkRun {
     return this.#results;
   }
 
-  /** Runs a chunk, or those that it depends on first. */
+  /** Runs a chunk, or first the chunks that it depends on. */
   async #reach(chunk: Chunk, looks: number): Promise<void> {
     this.#options.signal.throwIfAborted();
     if (requisitesOf(chunk, 'prerequired').length === 0) this.#active.add(tagOf(chunk));
@@ -121,7 +124,7 @@ export class ChunkRun {
     else await this.#reach(chunk, looks + 1);
   }
 
-  /** Marks what is to be tried first on the way. */
+  /** Resolves the requisites of a chunk, and marks the chunks that need a trial run. */
   #lookFor(chunk: Chunk): {
     readonly found: readonly Chunk[];
     readonly lost: ReadonlyMap<RequisiteKind, readonly Requisite[]>;
@@ -140,7 +143,10 @@ export class ChunkRun {
     return { found, lost };
   }
 
-  /** What is tried for a chunk depends on it in turn; any other such chunk is in a circle. */
+  /**
+   * Handles a chunk that is already on the path. A chunk on trial and its awaiting chunk depend on
+   * each other; any other repetition is a cycle.
+   */
   async #meetAgain(chunk: Chunk, other: Chunk): Promise<void> {
     if (!this.#awaited.has(other)) {
       this.#note(chunk, circle(chunk));
@@ -232,7 +238,7 @@ export class ChunkRun {
     this.#note(chunk, { ...result, facts, didRun: false });
   }
 
-  /** One whose function was not called has its number too. */
+  /** Stores a result. Chunks whose function was not called get a number too. */
   #note(chunk: Chunk, result: StateResult): StateResult {
     const results = this.#trials.has(chunk) ? this.#tried : this.#results;
     results.set(tagOf(chunk), this.#options.caller.number(result));
@@ -249,7 +255,7 @@ export class ChunkRun {
   }
 }
 
-/** Where a state cannot be told of a change, to watch is to require. */
+/** Replaces `watch` with `require` for states without `mod_watch`. */
 function withoutWatch(chunk: Chunk, { table }: StateCaller): Chunk {
   if (table.has(`${chunk.state}.mod_watch`)) return chunk;
   const args = new Map(chunk.args);

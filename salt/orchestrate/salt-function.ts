@@ -1,4 +1,4 @@
-/** `salt.function`: a function on minions [salt/states/saltmod.py]. */
+/** Implements `salt.function`: runs a function on minions [salt/states/saltmod.py]. */
 
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { toPlain, toPython } from '#template';
@@ -11,7 +11,10 @@ import type { OrchestrationContext } from './orchestration-context.ts';
 import { isTrue, SlsError, type StateCall, type StateFunction } from './state-function.ts';
 import type { Outcome } from './state-result.ts';
 
-/** @param functions those that `fail_function` may name */
+/**
+ * Creates the state.
+ * @param functions functions that `fail_function` may name
+ */
 export function saltFunction(
   context: OrchestrationContext,
   functions: MasterFunctions,
@@ -37,10 +40,13 @@ export function saltFunction(
   };
 }
 
-/** Decides from what a minion returned whether it succeeded. */
+/** Decides from a minion's returned value whether it succeeded. */
 type Judge = (value: WireValue) => Promise<boolean>;
 
-/** `fail_function` @throws SlsError for a function that is not served; nothing was run then */
+/**
+ * Returns the function named by `fail_function`.
+ * @throws SlsError if the function is not served; nothing has run then
+ */
 function judgeOf({ given }: StateCall, functions: MasterFunctions): Judge | undefined {
   const name = given.get('fail_function');
   if (name === undefined || !isTrue(name)) return undefined;
@@ -84,10 +90,10 @@ function functionKeywords({ given }: StateCall): WireMap {
   throw new SlsError('kwarg is not a dictionary');
 }
 
-/** What else is known of a call on minions. */
+/** Further results of a call on minions. */
 interface FunctionFindings {
   readonly warnings: readonly string[];
-  /** The minions whose answers `fail_function` rejects. */
+  /** Minions whose answers `fail_function` rejects. */
   readonly rejected: ReadonlySet<string>;
 }
 

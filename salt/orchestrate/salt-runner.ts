@@ -1,4 +1,4 @@
-/** `salt.runner` and `salt.wheel`: functions of the master [salt/states/saltmod.py]. */
+/** Implements `salt.runner` and `salt.wheel`: functions of the master [salt/states/saltmod.py]. */
 
 import type { FunctionResult } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
@@ -11,7 +11,7 @@ import { fireArguments, type OrchestrationContext, requester } from './orchestra
 import { beginOnce, type StateCall, type StateFunction } from './state-function.ts';
 import type { Outcome } from './state-result.ts';
 
-/** Functions that tell what they do under the orchestration that they are part of. */
+/** Functions that publish their events under the orchestration that contains them. */
 const orchestrations: ReadonlySet<string> = new Set([
   'state.orchestrate',
   'state.orch',
@@ -50,7 +50,10 @@ export function saltWheel(context: OrchestrationContext): StateFunction {
   };
 }
 
-/** [salt/modules/saltutil.py wheel] @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS */
+/**
+ * Runs a wheel function [salt/modules/saltutil.py wheel].
+ * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS
+ */
 export async function runWheel(
   context: OrchestrationContext,
   { step, saltenv }: Pick<StateCall, 'step' | 'saltenv'>,
@@ -68,14 +71,17 @@ export async function runWheel(
   return ended(context, context.wheel.run(call));
 }
 
-/** A runner, and what it is called with. */
+/** A runner with its arguments. */
 interface RunnerCall {
   readonly fun: string;
   readonly arg: readonly WireValue[];
   readonly kwarg: WireMap;
 }
 
-/** [salt/modules/saltutil.py runner] @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS */
+/**
+ * Runs a runner [salt/modules/saltutil.py runner].
+ * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS
+ */
 export async function runRunner(
   context: OrchestrationContext,
   { step, saltenv }: Pick<StateCall, 'step' | 'saltenv'>,
@@ -85,7 +91,7 @@ export async function runRunner(
   const given: WireMap = { ...kwarg };
   if (runners.declares(fun, 'saltenv')) given.saltenv = saltenv;
   if (orchestrations.has(fun) && jid !== undefined) given.orchestration_jid = jid;
-  // A part goes on where it was.
+  // A nested orchestration resumes where it stopped.
   const begun = orchestrations.has(fun) ? await step?.begin() : await beginOnce(step, fun);
   fireArguments(context, { type: 'runner', name: fun, args: [...arg], kwargs: given });
   const call = { fun, arg, kwarg: given, ...jidOf(begun), ...requester(context) };
@@ -96,7 +102,10 @@ function jidOf(begun: BegunWork | undefined): { readonly jid?: string } {
   return begun === undefined ? {} : { jid: begun.jid };
 }
 
-/** Waits for no longer than the orchestration may take. @throws what its signal says */
+/**
+ * Waits for the function, at most until the orchestration must stop.
+ * @throws the reason of its signal
+ */
 async function ended(
   { signal }: OrchestrationContext,
   work: Promise<FunctionResult>,
@@ -133,7 +142,7 @@ function toWireMap(values: Readonly<Record<string, PlainData>>): WireMap {
   return map;
 }
 
-/** Keywords in one map. */
+/** Converts keyword arguments to a wire map. */
 export function mapOf(value: PlainData | undefined): WireMap {
   return value instanceof Map
     ? toWireMap(Object.fromEntries(Array.from(value, ([name, one]) => [textOf(name), one])))

@@ -1,4 +1,7 @@
-/** `salt.state`: SLS, a top file or a highstate on minions [salt/states/saltmod.py]. */
+/**
+ * Implements `salt.state`: SLS files, a top file or a highstate on minions
+ * [salt/states/saltmod.py].
+ */
 
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { isList } from '../render/pillar-data.ts';

@@ -1,22 +1,25 @@
-/** One SLS: ids and special keys [salt/state.py _handle_state_decls]. */
+/** Reads the ids and special keys of one SLS [salt/state.py _handle_state_decls]. */
 
 import type { PlainData } from '#template';
 import { isList, isPillarMap, type PillarMap } from '../render/pillar-data.ts';
 import { textOf } from '../render/pillar-wire.ts';
 import { type Body, emptyHigh, type High, splitFunction } from './high-data.ts';
 
-/** Which SLS is read. */
+/** Name and environment of an SLS. */
 export interface SlsPlace {
   readonly sls: string;
   readonly saltenv: string;
 }
 
-/** What one SLS says. */
+/** Content of one SLS. */
 export interface ReadSls extends High {
   readonly include: readonly PlainData[];
 }
 
-/** @param errors what is wrong is added to them, in Salt's words */
+/**
+ * Reads the declarations of one SLS.
+ * @param errors receives errors in Salt's words
+ */
 export function readDeclarations(data: PillarMap, place: SlsPlace, errors: string[]): ReadSls {
   const high = emptyHigh();
   const ids = new Map(data);
@@ -88,7 +91,7 @@ function severalOf(id: PlainData, { sls }: SlsPlace): string {
   return `ID '${textOf(id)}' in SLS '${sls}' contains multiple state declarations of the same type`;
 }
 
-/** `test.nop: [args]` as `test: [args, nop]`. */
+/** Converts `test.nop: [args]` to `test: [args, nop]`. */
 function bodyOf(said: PillarMap, place: SlsPlace, onSeveral: () => void = () => {}): Body {
   const states = new Map(Array.from(said, ([key, value]) => [textOf(key), value]));
   const seen = new Set<string>();

@@ -1,4 +1,4 @@
-/** Calling one state [salt/state.py call]. */
+/** Calls one state [salt/state.py call]. */
 
 import type { Logger } from 'pino';
 import { codeOf } from '#runtime';
@@ -13,27 +13,27 @@ import { verifyChunk } from './verify-chunk.ts';
 
 export interface StateCallerOptions {
   readonly table: StateTable;
-  /** What conditions may call. */
+  /** Functions that conditions may call. */
   readonly conditions: ConditionFunctions;
-  /** Nothing is to be changed. */
+  /** Whether to run in test mode, without changes. */
   readonly test: boolean;
   readonly signal: AbortSignal;
-  /** Milliseconds since 1970. */
+  /** Returns milliseconds since 1970. */
   readonly now: () => number;
-  /** What is done is written down there. */
+  /** Journal of the run. `undefined`: nothing is recorded. */
   readonly journal: Journal | undefined;
   readonly log: Logger;
 }
 
-/** How a chunk is called. */
+/** Mode of a call. */
 interface CallMode {
-  /** Only to see whether it would change something: it is not counted as run. */
+  /** Whether the call only checks for possible changes. A trial is not counted as run. */
   readonly isTrial?: boolean;
   /** See `StateCall.changed`. */
   readonly changed?: readonly string[];
 }
 
-/** Counts what it calls, as the results tell. */
+/** Calls states, and numbers their results. */
 export class StateCaller {
   readonly #options: StateCallerOptions;
   #runNumber = 0;
@@ -46,19 +46,19 @@ export class StateCaller {
     return this.#options.table;
   }
 
-  /** Gives a result the next number. */
+  /** Assigns the next number to a result. */
   number(result: StateResult): StateResult {
     result.facts = { ...result.facts, __run_num__: this.#runNumber };
     this.#runNumber += 1;
     return result;
   }
 
-  /** A state that has failed is a result too. */
+  /** Calls a chunk. Failures are returned as results. */
   async call(chunk: Chunk, mode: CallMode = {}): Promise<StateResult> {
     const problems = verifyChunk(chunk, this.#options.table);
     if (problems.length > 0) {
       const outcome = failed(problems.map((problem) => `${problem}\n`).join(''));
-      // As in Salt, without its place.
+      // As in Salt, this result does not contain its SLS and id.
       return this.number(resultOf(chunk, outcome, {}));
     }
     if (mode.isTrial) {
@@ -79,7 +79,7 @@ export class StateCaller {
     return this.number(result);
   }
 
-  /** It is waited for when something depends on it, or at the end. */
+  /** Starts a parallel state. It is awaited when another state depends on it, or at the end. */
   #beside(chunk: Chunk, mode: CallMode): StateResult {
     const started = { result: null, changes: {}, comment: 'Started in a separate process' };
     const result = this.number(resultOf(chunk, started, placeOf(chunk)));
@@ -91,7 +91,7 @@ export class StateCaller {
     return result;
   }
 
-  /** Runs it, unless that was done at a member that is gone. */
+  /** Runs a chunk, unless a member that has stopped already finished it. */
   async #settle(chunk: Chunk, mode: CallMode): Promise<Settled> {
     const { now, journal } = this.#options;
     const step = journal?.next(tagOf(chunk));

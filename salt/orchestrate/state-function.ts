@@ -7,33 +7,36 @@ import type { Outcome } from './state-result.ts';
 /** One call of a state's function. */
 export interface StateCall {
   readonly name: string;
-  /** What is given by name, `name` not among it. */
+  /** Arguments by name, without `name`. */
   readonly given: ReadonlyMap<string, PlainData>;
   readonly saltenv: string;
-  /** Nothing is to be changed. */
+  /** Whether to run in test mode, without changes. */
   readonly test: boolean;
-  /** Of `mod_watch`: `state: id` of those that it watches and that changed something. */
+  /** For `mod_watch`: `state: id` of each watched state that made changes. */
   readonly changed: readonly string[];
-  /** What of it is written down; `undefined`: nothing. */
+  /** Journal step of the call. `undefined`: nothing is recorded. */
   readonly step: JournalStep | undefined;
 }
 
-/** A state's function. */
+/** Definition of a state's function. */
 export interface StateFunction {
-  /** Arguments that must be given, besides `name`. */
+  /** Required arguments besides `name`. */
   readonly required?: readonly string[];
-  /** Others that it takes. */
+  /** Optional arguments. */
   readonly optional?: readonly string[];
-  /** Takes whatever is given besides. */
+  /** Whether further arguments are accepted. */
   readonly takesMore?: true;
-  /** @throws MasterError, SlsError: the state has failed */
+  /**
+   * Runs the function.
+   * @throws MasterError, SlsError if the state has failed
+   */
   readonly call: (call: StateCall) => Promise<Outcome> | Outcome;
 }
 
-/** Functions of states by their names, `salt.function`. */
+/** State functions by name, such as `salt.function`. */
 export type StateTable = ReadonlyMap<string, StateFunction>;
 
-/** What an SLS says is of no use to a state; in Salt's words. */
+/** An argument of an SLS is not valid for a state. The message uses Salt's words. */
 export class SlsError extends Error {
   constructor(problem: string) {
     super(problem);
@@ -41,22 +44,25 @@ export class SlsError extends Error {
   }
 }
 
-/** Begins what has no job. @throws SlsError where a member began it that is gone: its end nobody knows */
+/**
+ * Starts work that has no job.
+ * @throws SlsError if a member that has stopped started it, because its result is unknown
+ */
 export async function beginOnce(
   step: JournalStep | undefined,
   what: string,
 ): Promise<BegunWork | undefined> {
   const begun = await step?.begin();
   if (begun?.wasBegun === true) {
-    throw new SlsError(`another member began ${what} and ended: it may have been done in part`);
+    throw new SlsError(`another member started ${what} and stopped; it may be partly done`);
   }
   return begun;
 }
 
 /**
- * What of a chunk's arguments a function gets.
- * @param full its name
- * @throws SlsError for what it does not take
+ * Returns the arguments of a chunk that its function receives.
+ * @param full full name of the function
+ * @throws SlsError for arguments that it does not accept
  */
 export function givenTo(
   { required = [], optional = [], takesMore }: StateFunction,
@@ -77,13 +83,13 @@ export function givenTo(
   );
 }
 
-/** A text that is given; anything else as Python prints it. */
+/** Returns an argument as text. Other types are formatted as in Python. */
 export function textGiven(call: StateCall, name: string): string | undefined {
   const value = call.given.get(name);
   return value === undefined || value === null ? undefined : textOf(value);
 }
 
-/** Whether a value counts as true in Python. */
+/** Whether a value is true in Python. */
 export function isTrue(value: PlainData | undefined): boolean {
   if (Array.isArray(value)) return value.length > 0;
   if (value instanceof Map) return value.size > 0;

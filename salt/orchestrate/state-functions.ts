@@ -1,5 +1,5 @@
 /**
- * The states that orchestrations may use, a closed table, and how their functions are called
+ * The closed table of states that orchestrations may use
  * [salt/utils/args.py format_call, salt/states/saltmod.py].
  */
 
@@ -14,7 +14,10 @@ import type { StateTable } from './state-function.ts';
 import { testStates } from './test-states.ts';
 import { waitForEvent } from './wait-for-event.ts';
 
-/** @param functions those of the master that states may call */
+/**
+ * Creates the table.
+ * @param functions functions of the master that states may call
+ */
 export function stateTable(context: OrchestrationContext, functions: MasterFunctions): StateTable {
   return new Map([
     ...testStates(),

@@ -1,6 +1,6 @@
-/** Keywords for the state runtime instead of the function [salt/state.py]. */
+/** Arguments of the state runtime, which a state's function does not receive [salt/state.py]. */
 
-/** How a state may depend on others. */
+/** Kinds of requisites. */
 export const requisiteKinds: ReadonlySet<string> = new Set([
   'onchanges',
   'onchanges_any',
@@ -48,5 +48,5 @@ const others: readonly string[] = [
   'use_in',
 ];
 
-/** Arguments that no function of a state gets. */
+/** Arguments that no state function receives. */
 export const internalArguments: ReadonlySet<string> = new Set([...requisiteKinds, ...others]);

@@ -4,57 +4,60 @@ import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { toWire } from '../render/pillar-wire.ts';
 import { type Chunk, placeOf } from './low-chunk.ts';
 
-/** What a state's function says. */
+/** Outcome of a state's function. */
 export interface Outcome {
-  /** `null`: it would change something (`test`), or its work is not done yet. */
+  /** `null` if it would make changes (`test`), or if its work is not finished. */
   readonly result: boolean | null;
-  /** By name; empty: nothing changed. */
+  /** Changes by name. Empty if nothing changed. */
   readonly changes: WireMap;
   readonly comment: string;
-  /** `warnings`, `__jid__`. */
+  /** Additional members: `warnings`, `__jid__`. */
   readonly more?: WireMap;
 }
 
-/** One that did not do what it should, and changed nothing. */
+/** Returns the outcome of a failure without changes. */
 export function failed(comment: string): Outcome {
   return { result: false, changes: {}, comment };
 }
 
-/** What is told of a state. One that runs beside others is filled in when it ends. */
+/** Result of a state. The result of a parallel state is completed when the state ends. */
 export interface StateResult {
-  /** Text, unless one of `names` is none. */
+  /** Text, unless an entry of `names` is of another type. */
   readonly name: WireValue;
   outcome: Outcome;
-  /** Of Salt's members, those that say where it stands, when it ran and for how long. */
+  /** Salt's members for the position, start time and duration. */
   facts: WireMap;
-  /** Requisites may take it as one that ran. */
+  /** Whether requisites treat the state as run. */
   readonly didRun: boolean;
-  /** Ends when the outcome is there. */
+  /** Resolves when the outcome of a parallel state is available. */
   pending?: Promise<void> | undefined;
 }
 
-/** Of a chunk that ran. */
+/** Returns the result of a chunk that ran. */
 export function resultOf(chunk: Chunk, outcome: Outcome, facts: StateResult['facts']): StateResult {
   return { name: toWire(chunk.name), outcome, facts, didRun: true };
 }
 
-/** As it is returned. */
+/** Converts a result to its wire form. */
 export function toWireResult({ name, outcome, facts }: StateResult): WireMap {
   const { result, changes, comment, more = {} } = outcome;
   return { name, changes, result, comment, ...more, ...facts };
 }
 
-/** Whether a state changed something. */
+/** Whether a state made changes. */
 export function hasChanges({ outcome }: StateResult): boolean {
   return Object.keys(outcome.changes).length > 0;
 }
 
-/** When a state began, and for how long it ran, as Salt writes both. */
+/** Returns start time and duration in Salt's format. */
 export function timing(startedAt: number, endedAt: number): WireMap {
   return { start_time: timeOfDay(new Date(startedAt)), duration: endedAt - startedAt };
 }
 
-/** The result of a state whose function was not called. @param now milliseconds since 1970 */
+/**
+ * Returns the result of a state whose function was not called.
+ * @param now milliseconds since 1970
+ */
 export function uncalled(
   chunk: Chunk,
   outcome: Omit<Outcome, 'changes'>,
@@ -64,14 +67,17 @@ export function uncalled(
   return resultOf(chunk, { ...outcome, changes: {} }, facts);
 }
 
-/** In the zone of this machine, as in Salt. */
+/** Formats the time of day in the local time zone, as in Salt. */
 function timeOfDay(time: Date): string {
   const two = (number: number): string => String(number).padStart(2, '0');
   const seconds = [time.getHours(), time.getMinutes(), time.getSeconds()].map(two).join(':');
   return `${seconds}.${String(time.getMilliseconds()).padStart(3, '0')}000`;
 }
 
-/** @param recurses a value that is no map fails nothing: so it is within the returns of minions */
+/**
+ * Whether the results of a run or the return of a minion contain no failure.
+ * @param recurses whether a value that is not a map counts as success, as inside minion returns
+ */
 export function isSuccess(running: WireValue | undefined, recurses = false): boolean {
   const entries = entriesOf(running);
   if (entries === undefined || entries.length === 0) return false;
@@ -88,5 +94,5 @@ function entriesOf(value: WireValue | undefined): [WireValue, WireValue][] | und
   return isWireMap(value) ? Object.entries(value) : undefined;
 }
 
-/** Results by tag, in the order in which the chunks were run. */
+/** Results by tag, in the order in which the chunks ran. */
 export type Results = ReadonlyMap<string, StateResult>;

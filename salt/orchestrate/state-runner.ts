@@ -1,4 +1,4 @@
-/** The `state` runner: orchestrations [salt/runners/state.py]. */
+/** The `state` runner, which runs orchestrations [salt/runners/state.py]. */
 
 import { MasterError, type MasterFunction } from '#master';
 import { isWireMap, type WireValue } from '#minion-protocol';
@@ -21,7 +21,7 @@ interface StateRunnerDeps {
   readonly orchestrator: Orchestrator;
 }
 
-/** What all that take SLS take. */
+/** Parameters of all functions that accept SLS. */
 const slsParameters = {
   mods: required(anything),
   saltenv: optional(text, 'base'),
@@ -39,8 +39,7 @@ const orchestrateParameters = {
 
 export function stateRunner({ orchestrator }: StateRunnerDeps): FunctionTable {
   const orchestrate = masterFunction({
-    summary:
-      'Runs SLS of the file server on the master: states that act on minions and the master.',
+    summary: 'Runs SLS files on the master: states that act on minions and the master.',
     parameters: orchestrateParameters,
     succeeds: (value) => isWireMap(value) && isSuccess(value.data),
     call: (given, context) => {
@@ -53,7 +52,7 @@ export function stateRunner({ orchestrator }: StateRunnerDeps): FunctionTable {
     },
   });
   const show = masterFunction({
-    summary: 'What SLS of the file server say, rendered as for an orchestration.',
+    summary: 'Returns the high data of SLS files, rendered as for an orchestration.',
     parameters: {
       ...slsParameters,
       queue: ignored,
@@ -71,7 +70,7 @@ export function stateRunner({ orchestrator }: StateRunnerDeps): FunctionTable {
     'state.orchestrate_show_sls': show,
     'state.orch_show_sls': show,
     'state.soft_kill': masterFunction({
-      summary: 'Ends an orchestration before the state with an id, or before its next state.',
+      summary: 'Stops an orchestration before the state with an id, or before its next state.',
       parameters: { jid: required(text), state_id: optional(text) },
       call: ({ jid, state_id: id }) => {
         orchestrator.softKill(jid, id);
@@ -83,7 +82,7 @@ export function stateRunner({ orchestrator }: StateRunnerDeps): FunctionTable {
 
 function singleFunction(orchestrator: Orchestrator): MasterFunction {
   return masterFunction({
-    summary: 'Runs one state on the master, as if an SLS said it.',
+    summary: 'Runs one state on the master without an SLS file.',
     parameters: {
       fun: required(text),
       name: required(text),
@@ -124,13 +123,16 @@ function orchestrationRequestOf({
   };
 }
 
-/** A list, or names with commas between them. */
+/** Parses a list, or names separated by commas. */
 function namesOf(value: WireValue): readonly string[] {
   const list = Array.isArray(value) ? value.map(String) : names.parse(String(value));
   return list ?? [];
 }
 
-/** @throws MasterError ERR_ARGS */
+/**
+ * Parses pillar data.
+ * @throws MasterError ERR_ARGS
+ */
 function pillarOf(value: WireValue | undefined): PillarMap {
   if (value === undefined || value === null) return new Map();
   const pillar = fromWire(value);

@@ -1,4 +1,4 @@
-/** Functions by which templates of orchestrations act on the master and on minions. */
+/** Template functions of orchestrations that act on the master and on minions. */
 
 import type { Logger } from 'pino';
 import { type RunRequest, returnerOf } from '#master';
@@ -11,10 +11,10 @@ import { fromWire, textOf } from '../render/pillar-wire.ts';
 import { type OrchestrationContext, requester } from './orchestration-context.ts';
 import { runRunner, runWheel } from './salt-runner.ts';
 
-/** Functions that only orchestrations have. */
+/** Names of functions that only orchestrations have. */
 export const orchestrationCalls = ['saltutil.cmd', 'saltutil.wheel'] as const;
 
-/** The functions of one orchestration. They act with the rights of its caller. */
+/** Returns the functions of one orchestration. They act with the rights of its caller. */
 export function templateCalls(context: OrchestrationContext, log: Logger): AskedFunctions {
   const place = { step: undefined, saltenv: 'base' };
   return {
@@ -41,7 +41,7 @@ export function templateCalls(context: OrchestrationContext, log: Logger): Asked
   };
 }
 
-/** [salt/modules/saltutil.py _exec] */
+/** Runs a job on minions [salt/modules/saltutil.py _exec]. */
 async function runOnMinions(
   context: OrchestrationContext,
   given: Readonly<Record<string, PlainData>>,

@@ -1,4 +1,4 @@
-/** The `test` state, for trying requisites and for telling something [salt/states/test.py]. */
+/** The `test` state, for testing requisites and showing messages [salt/states/test.py]. */
 
 import type { WireMap } from '#minion-protocol';
 import { isList } from '../render/pillar-data.ts';
@@ -13,7 +13,7 @@ import {
 } from './state-function.ts';
 import type { Outcome } from './state-result.ts';
 
-/** What a state says that pretends to change something. */
+/** Returns the changes of a state that pretends to make some. */
 const pretended = (): WireMap => ({
   testing: { old: 'Unchanged', new: 'Something pretended to change' },
 });

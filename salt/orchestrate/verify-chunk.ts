@@ -1,4 +1,4 @@
-/** Validation of a chunk, with Salt's messages [salt/state.py verify_data]. */
+/** Validates a chunk, with Salt's messages [salt/state.py verify_data]. */
 
 import { textOf } from '../render/pillar-wire.ts';
 import { matchesGlob, typeName } from './high-data.ts';

@@ -1,4 +1,4 @@
-/** Validation, with Salt's messages [salt/state.py verify_high]. */
+/** Validates high data, with Salt's messages [salt/state.py verify_high]. */
 
 import type { PlainData } from '#template';
 import { isList, isPillarMap } from '../render/pillar-data.ts';
@@ -23,7 +23,7 @@ function verifyId(id: PlainData, { sls }: Body): string[] {
   ];
 }
 
-/** Where a fault is. */
+/** Location of an error. */
 interface Place {
   readonly id: string;
   readonly sls: string;
@@ -37,7 +37,7 @@ const verifiedRequisites: ReadonlySet<string> = new Set([
   'onchanges',
 ]);
 
-/** What is said of one state of an id. */
+/** Validates the declaration of one state of an id. */
 class Declaration {
   readonly #place: Place;
   readonly #circles: Circles;
@@ -144,12 +144,14 @@ class Declaration {
   }
 }
 
-/** Which ids depend on each other, one on the other and back; longer ways are found later. */
+/** Detects pairs of ids that require each other. Longer cycles are detected when the states run. */
 class Circles {
   readonly #states = new Map<string, string>();
   readonly #requisites = new Map<string, Map<string, string>>();
 
-  /** What is noted of an id is that of its last list of requisites, as in Salt. */
+  /**
+   * Starts the list of an id. As in Salt, only the last list of requisites of an id is remembered.
+   */
   begin(id: string, state: string): void {
     this.#states.set(id, state);
     this.#requisites.set(id, new Map());

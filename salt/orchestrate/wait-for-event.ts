@@ -1,4 +1,7 @@
-/** `salt.wait_for_event`: waits until each of a list was heard of [salt/states/saltmod.py]. */
+/**
+ * Implements `salt.wait_for_event`: waits until an event for each id in a list has arrived
+ * [salt/states/saltmod.py].
+ */
 
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { linkSignals, timeLimit } from '#runtime';
@@ -8,7 +11,7 @@ import type { OrchestrationContext } from './orchestration-context.ts';
 import { type StateCall, type StateFunction, textGiven } from './state-function.ts';
 import type { Outcome } from './state-result.ts';
 
-/** Seconds. */
+/** Default timeout in seconds. */
 const defaultTimeout = 300;
 
 export function waitForEvent(context: OrchestrationContext): StateFunction {
@@ -66,7 +69,7 @@ function timeoutOf({ given }: StateCall): number {
   return (typeof seconds === 'number' ? seconds : defaultTimeout) * 1000;
 }
 
-/** What an event says of who it is about: of the event itself, or within its `data`. */
+/** Returns the ids that an event contains under a key, at the top level or in its `data`. */
 function identifiersIn(data: WireMap, key: string): string[] {
   const inner = isWireMap(data.data) ? data.data[key] : undefined;
   const found: WireValue | undefined = data[key] ?? inner;

@@ -1,10 +1,13 @@
-/** Opens what minions ask of other minions and of the master (`peer`, `peer_run`). */
+/**
+ * Opens the requests of minions to run functions on other minions or the master (`peer`,
+ * `peer_run`).
+ */
 
 import { ArgumentReader, type ExtensionHost, masterServices, type OpenExtension } from '#master';
 import { peerRequests } from './peer-requests.ts';
 import { PeerPublisher, PeerRunner } from './peers.ts';
 
-/** Values of the arguments that a minion gives to one function. */
+/** Maximum number of values in the arguments of one function. */
 const maxArgumentValues = 100_000;
 
 export async function openPeers(host: ExtensionHost): Promise<OpenExtension> {

@@ -1,4 +1,6 @@
-/** How many things each owner may have under way at the same time; the same one twice is one. */
+/**
+ * Limits the running tasks of each owner. A repeated task joins the running one and counts once.
+ */
 export class InFlight<T> {
   readonly #max: number;
   readonly #works = new Map<string, Map<string, Promise<T>>>();
@@ -9,9 +11,9 @@ export class InFlight<T> {
   }
 
   /**
-   * Does the work, or waits for that of the same name which is under way.
-   * @param name `undefined`: like no other
-   * @returns `undefined` if the owner has as many under way as it may
+   * Runs a task, or waits for the running task with the same name.
+   * @param name name of the task; `undefined`: the task is unique
+   * @returns `undefined` if the owner has reached the limit
    */
   async run(
     owner: string,

@@ -1,4 +1,7 @@
-/** Jobs and runners of minions [WIRE 9.10]. A refusal is an empty map, as in Salt [WIRE 9.2]. */
+/**
+ * Handles jobs and runners requested by minions [WIRE 9.10]. A refusal is an empty map, as in Salt
+ * [WIRE 9.2].
+ */
 
 import {
   anyLoad,
@@ -21,8 +24,8 @@ export interface PeerRequestOptions {
 }
 
 /**
- * Requests of one minion that may wait for others at the same time. One that is repeated meanwhile
- * gets the same answer; afterwards it gets none, because answers may be large and are not kept.
+ * Maximum number of pending requests of one minion. A request repeated meanwhile gets the same
+ * reply. A later repetition gets an empty reply, because replies may be large and are not stored.
  */
 const maxWaiting = 16;
 

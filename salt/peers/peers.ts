@@ -1,4 +1,4 @@
-/** What a minion asks others, or the master, to run [WIRE 9.10]. */
+/** Runs jobs and runners that minions request [WIRE 9.10]. */
 
 import type { Logger } from 'pino';
 import type { Call, Decision, MinionSubject } from '#acl';
@@ -37,30 +37,33 @@ import {
 
 type TargetReach = Parameters<Jobs['targets']['resolveWithin']>[1];
 
-/** Functions that one job may have. */
+/** Maximum number of functions in one job. */
 const maxFunctions = 100;
 
-/** Characters of their names. */
+/** Maximum total length of the function names, in characters. */
 const maxNames = 10_000;
 
-/** Reads what is typed as arguments. */
+/** Parser of command-line style arguments. */
 type WordReader = Pick<ArgumentReader, 'readWords'>;
 
-/** The functions of a load, by themselves; `undefined`: they are none. */
+/** Returns the function names of a load, or `undefined` if they are invalid. */
 function functionsOf({ fun }: WireMap): readonly string[] | undefined {
   if (typeof fun !== 'string' || fun.length > maxNames) return undefined;
   const funs = fun.split(',');
   return funs.length <= maxFunctions && funs.every(isFunctionName) ? funs : undefined;
 }
 
-/** Calls of functions without their arguments, which need not be read to refuse them. */
+/**
+ * Returns calls without arguments. A refusal does not need the arguments, so they are not parsed
+ * for it.
+ */
 function bareCalls(funs: readonly string[]): readonly BoundFunction[] {
   return funs.map((fun) => ({ fun, arg: [], kwarg: {} }));
 }
 
 /**
- * Functions with their arguments from a load: where there are several, each argument is a text with
- * the words of one function's. `undefined`: it cannot be read.
+ * Reads functions with their arguments from a load. If there are several functions, each argument
+ * is a text with the words for one of them. Returns `undefined` if the arguments cannot be parsed.
  */
 async function readCalls(
   funs: readonly string[],
@@ -87,7 +90,7 @@ function toWords(value: WireValue): readonly string[] | undefined {
   return typeof value === 'string' ? value.split(/\s+/).filter(Boolean) : undefined;
 }
 
-/** Its target; `undefined` when it has none that can be read. */
+/** Returns the target of a load, or `undefined` if it is invalid. */
 function readTarget({ tgt, tgt_type: type }: WireMap): TargetRequest | undefined {
   const isList = Array.isArray(tgt) && tgt.every((id) => typeof id === 'string');
   if (typeof tgt !== 'string' && !isList) return undefined;
@@ -111,7 +114,7 @@ async function readCall(
     const arg = given.arg
       .filter((input) => typeof input !== 'string' || !isKeywordText(input))
       .map((input) => (typeof input === 'string' ? (values.next().value ?? null) : input));
-    // Minions would make keywords of these, which no rule has looked at as such.
+    // Minions would interpret these as keyword arguments, which no rule has checked.
     if (arg.some((value) => typeof value === 'string' && isKeywordText(value))) return undefined;
     return { fun, ...checkArguments({ arg, kwarg: { ...given.kwarg, ...typed.kwarg } }) };
   } catch (error) {
@@ -120,7 +123,7 @@ async function readCall(
   }
 }
 
-/** Nothing of a load that takes too long to read is used. */
+/** Parses arguments. Returns `undefined` if they are invalid or take too long to parse. */
 async function tryToRead(
   reader: WordReader,
   texts: readonly string[],
@@ -147,27 +150,27 @@ export interface PeerPublisherOptions extends RunDeps {
   readonly log: Logger;
 }
 
-/** A job that may be published. */
+/** A job that the rules permit. */
 interface Permitted {
   readonly calls: readonly BoundFunction[];
   readonly addressed: AddressedMinions;
   readonly decision: Decision;
 }
 
-/** Which calls a minion asks for. */
+/** Query to the access rules about a minion's calls. */
 interface PeerQuestion {
   readonly subject: MinionSubject;
   readonly action: 'publish';
   readonly calls: readonly Call[];
 }
 
-/** Longest time that a minion may wait for a job in one request, seconds. */
+/** Maximum time that a minion may wait for a job in one request, in seconds. */
 const maxWaitSeconds = 3600;
 
 /**
- * Jobs that minions ask for [WIRE 9.10; THREATS M-06]. Nothing is permitted unless `peer` says so.
- * Whom the target means of the minions that rules name for it is decided here, by what is known for
- * certain, and the job goes to these by name: what was judged is what is published.
+ * Publishes jobs that minions request [WIRE 9.10; THREATS M-06]. Nothing is permitted unless `peer`
+ * allows it. The target is resolved here, from verified facts and within the minions that the rules
+ * name. The job is then sent to these minions by id, so that the checked list is the published one.
  */
 export class PeerPublisher {
   readonly #options: PeerPublisherOptions;
@@ -177,9 +180,9 @@ export class PeerPublisher {
   }
 
   /**
-   * Publishes, and waits for nobody.
-   * @param mark of the request: the same one again publishes nothing
-   * @returns `jid` and `minions`; nothing if it is refused, or means nobody
+   * Publishes a job without waiting for returns.
+   * @param mark mark of the request; a repeated mark publishes nothing
+   * @returns `jid` and `minions`; empty if the job is refused or matches no minion
    */
   async publish(minionId: string, load: WireMap, mark: string | undefined): Promise<WireMap> {
     const request = await this.#toRequest(minionId, load, mark);
@@ -188,7 +191,7 @@ export class PeerPublisher {
     return { jid: record.jid, minions: [...record.minions] };
   }
 
-  /** Publishes, and gives what comes back; with `form: full` all that is known of it. */
+  /** Publishes a job and returns the results. With `form: full`, returns all details of them. */
   async publishAndWait(
     minionId: string,
     load: WireMap,
@@ -208,7 +211,7 @@ export class PeerPublisher {
     return reply;
   }
 
-  /** What has come back for a job, if this minion asked for it. */
+  /** Returns the results of a job if this minion requested it. */
   async returns(minionId: string, jid: WireValue | undefined): Promise<WireMap> {
     const record = isJid(jid) ? await this.#options.cache.record(jid) : undefined;
     if (record?.requestedBy !== minionId) return {};
@@ -227,14 +230,14 @@ export class PeerPublisher {
   ): Promise<(PublishRequest & JobOrigin) | undefined> {
     const permitted = await this.#judge(minionId, load);
     if (permitted === undefined || permitted.addressed.minions.length === 0) return undefined;
-    // In the store before the job leaves, so that a crash between them loses the job at worst.
+    // Stored before the job is sent, so that a crash in between loses the job but never repeats it.
     if (!(await this.#options.cache.addMark(minionId, mark))) return undefined;
     const { calls, decision } = permitted;
     const { minions, ...leftOut } = permitted.addressed;
     const fun = calls.map((call) => call.fun);
     this.#options.log.info(
       { minion: minionId, fun, tgt: minions.slice(0, 10), rule: decision.reason, ...leftOut },
-      'job published for a minion',
+      'published a job requested by a minion',
     );
     const by = { who: actorOf({ kind: 'minion', id: minionId }), rule: decision.rule };
     const caller = { user: minionId, requestedBy: minionId, by };
@@ -248,7 +251,7 @@ export class PeerPublisher {
 
   async #judge(minionId: string, load: WireMap): Promise<Permitted | undefined> {
     const { gate, reader } = this.#options;
-    // The common case, before anything that the minion wrote is looked at.
+    // The common case, decided without parsing the minion's input.
     const subject = { kind: 'minion', id: minionId } as const;
     if (!gate.mayPermit(subject, 'publish')) return this.#refuse('peer-off');
     const funs = functionsOf(load);
@@ -278,7 +281,7 @@ export class PeerPublisher {
     if (decision.effect === 'allow') return { calls, addressed, decision };
     counters.count(`peer-${decision.rule}`);
     const { rule, reason } = decision;
-    log.info({ minion: subject.id, rule, reason }, 'job of a minion refused');
+    log.info({ minion: subject.id, rule, reason }, 'refused a job requested by a minion');
     return undefined;
   }
 
@@ -297,7 +300,7 @@ export class PeerPublisher {
   }
 }
 
-/** Whether other minions take all arguments for what they are. */
+/** Whether minions use all arguments of a call literally. */
 function isInert(call: BoundFunction): boolean {
   try {
     requireInertArguments(call);
@@ -322,7 +325,7 @@ function fullReturn(jid: string, result: JobReturn): WireMap {
 
 export interface PeerRunnerOptions {
   readonly runners: Functions['runners'];
-  /** Those of extensions. */
+  /** Runners of extensions. */
   readonly minionRunners: Contributions['minionRunners'];
   readonly cache: Jobs['cache'];
   readonly gate: Users['gate'];
@@ -331,7 +334,7 @@ export interface PeerRunnerOptions {
   readonly log: Logger;
 }
 
-/** Runners that minions ask for. Nothing is permitted unless `peer_run` says so. */
+/** Runs runners that minions request. Nothing is permitted unless `peer_run` allows it. */
 export class PeerRunner {
   readonly #options: PeerRunnerOptions;
 
@@ -340,9 +343,10 @@ export class PeerRunner {
   }
 
   /**
-   * @param mark of the request: the same one again runs nothing, unless the runner is an extension's
-   * @param protocol version of the request
-   * @returns what the runner gave; an empty map if it is refused
+   * Runs a runner.
+   * @param mark mark of the request; a repeated mark runs nothing, except for runners of extensions
+   * @param protocol protocol version of the request
+   * @returns the result of the runner; an empty map if it is refused
    */
   async run(
     minionId: string,
@@ -362,7 +366,7 @@ export class PeerRunner {
     const decision = gate.decide({ subject, action: 'runner', resource });
     if (decision.effect === 'deny') {
       counters.count(`runner-${decision.rule}`);
-      log.info({ minion: minionId, rule: decision.rule }, 'runner of a minion refused');
+      log.info({ minion: minionId, rule: decision.rule }, 'refused a runner requested by a minion');
       return {};
     }
     if (!isInert(call)) return this.#refuse('peer-interpreted');
@@ -371,7 +375,10 @@ export class PeerRunner {
       return own({ minion: minionId, protocol, arg: call.arg, kwarg: call.kwarg });
     }
     if (!(await cache.addMark(minionId, mark))) return {};
-    log.info({ minion: minionId, fun: call.fun, rule: decision.reason }, 'runner for a minion');
+    log.info(
+      { minion: minionId, fun: call.fun, rule: decision.reason },
+      'running a runner requested by a minion',
+    );
     try {
       const by = { who: actorOf({ kind: 'minion', id: minionId }), rule: decision.rule };
       return (await runners.run({ ...call, user: minionId, by })).return;

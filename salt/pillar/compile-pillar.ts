@@ -18,15 +18,15 @@ import type { SourceFile } from '../render/source-file.ts';
 import { matchTop } from './match-top.ts';
 import { readTop, type Top } from './top-files.ts';
 
-/** The data of an SLS with all that it includes, and what they were made of. */
+/** Data of an SLS with its includes, and the layers that contributed to it. */
 interface Rendered {
   readonly data: PlainData | undefined;
   readonly layers: readonly PillarLayer[];
 }
 
-/** SLS that one pillar may have, included ones counted. */
+/** Maximum number of SLS in one pillar, including included ones. */
 const maxSls = 2000;
-/** Includes that one pillar may have, also of what was rendered before. */
+/** Maximum number of includes in one pillar, including those of SLS that were already rendered. */
 const maxIncludes = 20_000;
 
 export async function compilePillar(setting: PillarSetting, reads: Reads): Promise<CompiledPillar> {
@@ -81,18 +81,24 @@ class PillarCompiler {
     return this.#setting.includesOverride;
   }
 
-  /** @throws MasterError ERR_PILLAR_FILE */
+  /**
+   * Counts an include.
+   * @throws MasterError ERR_PILLAR_FILE if there are too many
+   */
   countInclude(): void {
     this.#includes += 1;
     if (this.#includes <= maxIncludes) return;
-    throw new MasterError('ERR_PILLAR_FILE', `a pillar has more than ${maxIncludes} includes`);
+    throw new MasterError('ERR_PILLAR_FILE', `the pillar has more than ${maxIncludes} includes`);
   }
 
   tell(error: string): void {
     this.#errors.push(error);
   }
 
-  /** Names of SLS that patterns mean; a pattern that means none stays, and will be missing. */
+  /**
+   * Expands patterns to names of SLS. A pattern without a match is kept, and later reported as
+   * missing.
+   */
   async #expand(patterns: readonly string[], saltenv: string): Promise<string[]> {
     const expanded: string[] = [];
     for (const pattern of patterns) {
@@ -113,13 +119,16 @@ class PillarCompiler {
     return [...names].filter((name) => matches(name));
   }
 
-  /** Whether a list would have it; asked of the file, so that other files do not matter. */
+  /**
+   * Whether an SLS exists. Looks up only its file, so that the pillar does not depend on the whole
+   * list of files.
+   */
   async #isThere(sls: string, saltenv: string): Promise<boolean> {
     if (sls.includes('/') || sls.endsWith('.init')) return false;
     return (await findSls(this.#reads, sls, saltenv)) !== undefined;
   }
 
-  /** The data of one file; `undefined` for one that may be missing, or that failed. */
+  /** Renders one file. The data is `undefined` if the file is missing or fails. */
   async load(
     sls: string,
     saltenv: string,
@@ -127,7 +136,7 @@ class PillarCompiler {
   ): Promise<{ readonly data: PlainData | undefined; readonly file: SourceFile | undefined }> {
     this.#count += 1;
     if (this.#count > maxSls) {
-      throw new MasterError('ERR_PILLAR_FILE', `a pillar has more than ${maxSls} SLS`);
+      throw new MasterError('ERR_PILLAR_FILE', `the pillar has more than ${maxSls} SLS`);
     }
     const isKnown = this.#setting.rooted.has(saltenv);
     const file = isKnown ? await findSls(this.#reads, sls, saltenv) : undefined;
@@ -158,11 +167,11 @@ class PillarCompiler {
   }
 }
 
-/** The SLS of one environment, each rendered once. */
+/** Renders the SLS of one environment, each once. */
 class EnvironmentRun {
   readonly #saltenv: string;
   readonly #compiler: PillarCompiler;
-  /** What each file gave by itself, without what it includes. */
+  /** Result of each file without its includes. */
   readonly #done = new Map<string, Rendered>();
 
   constructor(saltenv: string, compiler: PillarCompiler) {
@@ -210,14 +219,17 @@ class EnvironmentRun {
     };
   }
 
-  /** @param place of names that begin with a dot */
+  /**
+   * Renders included SLS.
+   * @param place SLS to which names with a leading dot are relative
+   */
   async #included(
     include: readonly PlainData[],
     place: string,
     inherited: PillarMap,
   ): Promise<Rendered[]> {
     const parts: Rendered[] = [];
-    // Salt hands on the defaults of an include to those that follow it without any of their own.
+    // As in Salt, the defaults of an include also apply to the following includes without defaults.
     let defaults = inherited;
     for (const item of include) {
       const { name, key, given } = readInclude(item);
@@ -267,13 +279,13 @@ function parentOf(sls: string): string {
   return sls.split('.').slice(0, -1).join('.');
 }
 
-/** `a:b` puts the data below `a` and `b`. */
+/** Nests the data under a key path: `a:b` gives `{a: {b: data}}`. */
 function under(key: string | undefined, data: PillarMap): PillarMap {
   if (key === undefined || key === '') return data;
   return key.split(':').reduceRight<PillarMap>((inner, part) => new Map([[part, inner]]), data);
 }
 
-/** A source of pillar with `master` in it: options that minions may know. */
+/** Wraps a source of pillar to add `master`: the options that minions may know. */
 export function withMasterOptions(base: PillarSource, config: LiveConfig): PillarSource {
   const compile = base.compile?.bind(base);
   return {

@@ -5,23 +5,27 @@ import type { FactMap } from '#minion-protocol';
 import { DiskFiles, HiddenDirectories } from '../file-trees/disk-files.ts';
 import { readAtOnce, readPillarText, type TextReader } from './pillar-text.ts';
 
-/** A directory with a file for each minion. */
+/** Options of `extPillarFiles`. */
 export interface ExtPillarFilesOptions {
-  /** Absolute. In it `<id>.json`, `<id>.yaml` or `<id>.yml`; the first that is there counts. */
+  /**
+   * Absolute path of a directory with `<id>.json`, `<id>.yaml` or `<id>.yml`. The first existing
+   * file is used.
+   */
   readonly directory: string;
-  /** Largest file, bytes. Default 4 MiB. */
+  /** Maximum size of a file, in bytes. Default: 4 MiB. */
   readonly maxBytes?: number;
 }
 
 /**
- * Pillar of files, one for each minion. They are data: nothing in them is rendered. A minion
- * without a file gets nothing from it, and links that leave the directory lead nowhere.
+ * Opens external pillar from one file per minion. The files are plain data and are not rendered. A
+ * minion without a file gets nothing from this source. Links that leave the directory are not
+ * followed.
  */
 export function extPillarFiles(options: ExtPillarFilesOptions): Promise<ExtPillar> {
   return openExtPillarFiles(options, readAtOnce);
 }
 
-/** The same with a reader of one's own. */
+/** Opens the source with another reader. */
 export async function openExtPillarFiles(
   { directory, maxBytes = 4 * 1024 * 1024 }: ExtPillarFilesOptions,
   reader: TextReader,
@@ -32,7 +36,7 @@ export async function openExtPillarFiles(
     if (found === undefined) return undefined;
     const { size } = found.stat;
     if (size > maxBytes) {
-      throw new MasterError('ERR_PILLAR_FILE', `the file has more than ${maxBytes} bytes`);
+      throw new MasterError('ERR_PILLAR_FILE', `the file exceeds ${maxBytes} bytes`);
     }
     const format = name.endsWith('.json') ? 'json' : 'yaml';
     return readPillarText(await found.read(0, size), format, reader);
@@ -40,7 +44,8 @@ export async function openExtPillarFiles(
   return {
     name: 'files',
     provide: async ({ id }) => {
-      // An id is a name here, whatever else ids may be.
+      // The id becomes a file name, so ids that are valid elsewhere but not as file names are
+      // skipped.
       if (/[/\0]/.test(id)) return undefined;
       for (const ending of ['json', 'yaml', 'yml']) {
         const pillar = await read(`${id}.${ending}`);

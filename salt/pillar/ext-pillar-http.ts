@@ -4,34 +4,40 @@ import { pillarAddressProblem } from '#config';
 import { type ExtPillar, MasterError } from '#master';
 import { readAtOnce, readPillarText, type TextReader } from './pillar-text.ts';
 
-/** A service that answers with a minion's pillar. */
+/** Options of `extPillarHttp`. */
 export interface ExtPillarHttpOptions {
-  /** With `{id}` where the minion's id stands, behind the host: `https://cmdb.test/pillar/{id}`. */
+  /**
+   * Address with `{id}` as a placeholder for the minion's id, after the host:
+   * `https://cmdb.test/pillar/{id}`.
+   */
   readonly url: string;
-  /** The hosts that may be asked, as in the address, with the port if it is named there. */
+  /** Allowed hosts, written as in the address, with the port if the address has one. */
   readonly hosts: readonly string[];
-  /** Default `json`. */
+  /** Format of the response. Default: `json`. */
   readonly format?: 'json' | 'yaml';
-  /** Sent with each request, for instance `authorization`. Default: none. */
+  /** Headers of each request, for example `authorization`. Default: none. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Milliseconds for the whole answer. Default 10,000. */
+  /** Timeout for the whole response, in milliseconds. Default: 10,000. */
   readonly timeoutMs?: number;
-  /** Largest answer, bytes. Default 4 MiB. */
+  /** Maximum size of the response, in bytes. Default: 4 MiB. */
   readonly maxBytes?: number;
-  /** Whether `http:` will do, as for a service on the same host. Default false. */
+  /** Whether `http:` is allowed, for example for a service on the same host. Default: false. */
   readonly allowsPlainHttp?: boolean;
 }
 
 /**
- * Pillar from a service. 404 and 204 mean that the minion has none there; every other answer but
- * 200, a redirection among them, is a failure.
- * @throws MasterError ERR_ARGS for an address that may not be asked
+ * Opens external pillar from a web service. Status 404 or 204 means that the service has no pillar
+ * for the minion. Every other status except 200, including redirections, is an error.
+ * @throws MasterError ERR_ARGS if the address is not allowed
  */
 export function extPillarHttp(options: ExtPillarHttpOptions): ExtPillar {
   return openExtPillarHttp(options, readAtOnce);
 }
 
-/** The same with a reader of one's own. @throws MasterError ERR_ARGS */
+/**
+ * Opens the source with another reader.
+ * @throws MasterError ERR_ARGS
+ */
 export function openExtPillarHttp(options: ExtPillarHttpOptions, reader: TextReader): ExtPillar {
   const {
     url,
@@ -55,14 +61,20 @@ export function openExtPillarHttp(options: ExtPillarHttpOptions, reader: TextRea
       }
       if (response.status !== 200) {
         await response.body?.cancel();
-        throw new MasterError('ERR_PILLAR_SOURCE', `the service answered ${response.status}`);
+        throw new MasterError(
+          'ERR_PILLAR_SOURCE',
+          `the service responded with status ${response.status}`,
+        );
       }
       return readPillarText(await answered(readBounded(response, maxBytes)), format, reader);
     },
   };
 }
 
-/** @throws MasterError ERR_PILLAR_SOURCE */
+/**
+ * Awaits the response.
+ * @throws MasterError ERR_PILLAR_SOURCE
+ */
 async function answered<T>(answer: Promise<T>): Promise<T> {
   try {
     return await answer;
@@ -70,7 +82,7 @@ async function answered<T>(answer: Promise<T>): Promise<T> {
     if (cause instanceof MasterError) throw cause;
     throw new MasterError(
       'ERR_PILLAR_SOURCE',
-      'the service cannot be asked, or does not answer in time',
+      'the service cannot be reached or did not respond in time',
       { cause },
     );
   }
@@ -82,7 +94,7 @@ async function readBounded({ body }: Response, maxBytes: number): Promise<Uint8A
   for await (const part of body ?? []) {
     bytes += part.length;
     if (bytes > maxBytes) {
-      throw new MasterError('ERR_PILLAR_SOURCE', `the answer has more than ${maxBytes} bytes`);
+      throw new MasterError('ERR_PILLAR_SOURCE', `the response exceeds ${maxBytes} bytes`);
     }
     parts.push(part);
   }

@@ -1,4 +1,4 @@
-/** Pillar from elsewhere, put over that of the files in the order in which it is listed. */
+/** Merges external pillar over the pillar of files, in configured order. */
 
 import type { Logger } from 'pino';
 import { type ExtPillar, MasterError, type PillarRequest } from '#master';
@@ -9,17 +9,20 @@ import { isPillarMap, type PillarMap } from '../render/pillar-data.ts';
 import type { PillarAnswer, PillarSource } from '../render/pillar-source.ts';
 import { fromWire, toWirePillar } from '../render/pillar-wire.ts';
 
-/** Pillar that is put over, or under, that of the files; what follows from grains is told apart. */
+/**
+ * A layer of pillar above or below the pillar of files. Its answer separates data that depends on
+ * grains.
+ */
 export interface ExtPillarLayer {
-  /** In errors and in the log. */
+  /** Name in errors and in the log. */
   readonly name: string;
-  /** `undefined`: nothing. */
+  /** Returns the pillar of a minion, or `undefined` if the layer has none. */
   answer(request: PillarRequest): Promise<PillarAnswer | undefined>;
-  /** Forgets what is kept for a minion. */
+  /** Deletes the cached pillar of a minion. */
   forget?(id: string): void;
 }
 
-/** A source that grains are not told to. */
+/** Wraps a source, which receives no grains. */
 export function layerOf(source: ExtPillar): ExtPillarLayer {
   return {
     name: source.name,
@@ -32,12 +35,15 @@ export function layerOf(source: ExtPillar): ExtPillarLayer {
 
 export interface ExtPillarDeps extends MergeOptions {
   readonly sources: readonly (ExtPillar | ExtPillarLayer)[];
-  /** `ext_pillar_first`: the files lie over the sources, and see what they gave. Default false. */
+  /**
+   * `ext_pillar_first`: whether files are merged over the sources and can read their data. Default:
+   * false.
+   */
   readonly areFirst?: boolean;
   readonly log: Logger;
 }
 
-/** A source of pillar with others over it, or under it. */
+/** Merges sources over a pillar, or under it. */
 export function withExtPillar(base: PillarSource, parts: ExtPillarDeps): PillarSource {
   if (parts.sources.length === 0) return base;
   return parts.areFirst === true ? withExtBelow(base, parts) : withExtAbove(base, parts);
@@ -58,11 +64,11 @@ function withExtAbove(base: PillarSource, parts: ExtPillarDeps): PillarSource {
 }
 
 export interface AddedPillarDeps extends ExtPillarDeps {
-  /** Further sources over those. Extensions add theirs while they are opened. */
+  /** Further sources merged over those. Extensions add theirs when they are opened. */
   readonly added: readonly ExtPillar[];
 }
 
-/** Puts sources over a pillar. Which there are is decided at the first request. */
+/** Merges sources over a pillar. The list of sources is fixed at the first request. */
 export function withAddedPillar(base: PillarSource, parts: AddedPillarDeps): PillarSource {
   let joined: PillarSource | undefined;
   const whole = (): PillarSource => {
@@ -123,7 +129,7 @@ async function askAll({ sources, log }: ExtPillarDeps, request: PillarRequest): 
   return { layers: given.filter((answer) => answer !== undefined), errors };
 }
 
-/** Answers over each other; what does not follow from grains is merged apart where it differs. */
+/** Merges answers. The part that does not depend on grains is merged separately if it differs. */
 function joinAnswers(
   answers: readonly PillarAnswer[],
   errors: readonly string[],
@@ -140,7 +146,10 @@ function joinAnswers(
   return { pillar, proven: isSame ? pillar : join((answer) => answer.proven) };
 }
 
-/** @param errors put behind those that are there */
+/**
+ * Merges maps.
+ * @param errors errors appended to existing ones
+ */
 function joined(
   maps: readonly PillarMap[],
   errors: readonly string[],

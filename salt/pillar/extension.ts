@@ -1,4 +1,4 @@
-/** Opens pillar: files, `ext_pillar`, and the pillar of programs and extensions. */
+/** Opens pillar from files, `ext_pillar`, programs and extensions. */
 
 import { gitPillarRemotesOf } from '#config';
 import {
@@ -22,11 +22,11 @@ import { pillarRunner } from './pillar-runner.ts';
 
 type FactsOfMinion = Parameters<Jobs['facts']['keep']>[0][number];
 
-/** Pillar that a program gives. */
+/** Pillar that a program provides. */
 export interface PillarOptions {
-  /** Each minion's pillar. Default: that of the files below `pillar_roots`. */
+  /** Pillar of each minion. Default: the pillar of the files below `pillar_roots`. */
   readonly pillar?: PillarProvider | undefined;
-  /** Sources over that pillar, in this order. Default: none. */
+  /** Additional sources, merged over that pillar in this order. Default: none. */
   readonly extPillar?: readonly ExtPillar[] | undefined;
 }
 
@@ -46,7 +46,7 @@ export async function openPillarExtension(
   const deps = {
     ...{ config, context, auth, mirrors },
     files: fileServer && servedFiles(fileServer),
-    // Pillars are made often: the calls are not among the jobs.
+    // Pillars are compiled often, so these calls are not stored as jobs.
     runRunner: (call: MasterCall) => runners.run(call, { isKept: false }),
   };
   const source = await openPillarSource(deps, { pillar, extPillar, added: pillars });
@@ -83,7 +83,10 @@ export async function openPillarExtension(
   };
 }
 
-/** Stores the facts of a minion, and fires the event about them [WIRE 9.3]. */
+/**
+ * Returns a function that stores the facts of a minion and publishes the event about them [WIRE
+ * 9.3].
+ */
 function factsKeeper(host: ExtensionHost): (minion: FactsOfMinion) => Promise<void> {
   const config = host.use(masterServices.config);
   const { facts } = host.use(masterServices.jobs);

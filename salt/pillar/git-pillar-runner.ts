@@ -12,17 +12,17 @@ interface GitPillarRunnerDeps {
 export function gitPillarRunner({ updater }: GitPillarRunnerDeps): FunctionTable {
   return {
     'git_pillar.update': masterFunction({
-      summary: 'Fetches remotes of git_pillar; true where something has changed.',
+      summary: 'Fetches remotes of git_pillar; returns true for each that has changed.',
       parameters: { branch: optional(text), repo: optional(text) },
       call: async (wanted) => {
         const results = await updater.update(wanted);
         if (results.size === 0) {
-          throw new MasterError('ERR_ARGS', 'ext_pillar names no such remote of git');
+          throw new MasterError('ERR_ARGS', 'unknown remote: ext_pillar lists no such git remote');
         }
         const failures = [...results.values()].filter((result) => result instanceof Error);
         const [first] = failures;
         if (first !== undefined) throw first;
-        // Nothing where nothing has changed, as in Salt.
+        // null if nothing has changed, as in Salt.
         return Object.fromEntries(
           [...results].map(([id, result]) => [id, result === true ? true : null]),
         );

@@ -1,4 +1,6 @@
-/** Pillar files of repositories, as Salt's `ext_pillar: git` gives them [salt/pillar/git_pillar.py]. */
+/**
+ * Pillar files from git repositories, like Salt's `ext_pillar: git` [salt/pillar/git_pillar.py].
+ */
 
 import { type GitPillarRemote, withoutCredentials } from '#config';
 import {
@@ -17,7 +19,7 @@ import type { ExtPillarLayer } from './ext-pillar.ts';
 
 const anyEnv = '__env__';
 
-/** A remote that is open. */
+/** An opened remote. */
 interface OpenRemote {
   readonly remote: GitPillarRemote;
   readonly mirror: GitMirror;
@@ -26,26 +28,26 @@ interface OpenRemote {
 
 export interface GitPillarDeps {
   readonly mirrors: GitMirrors;
-  /** `git_pillar_includes` */
+  /** Whether SLS of one remote can include SLS of the others (`git_pillar_includes`). */
   readonly includes: boolean;
   /** `pillarenv` of the configuration. */
   readonly pillarenv: string | null;
-  /** Makes pillar of the files of a remote, for one environment or for any. */
+  /** Opens the pillar of a remote's files, for one environment or for any. */
   readonly openPillar: (backend: FileServerBackend, env: string) => ForgettingPillar;
 }
 
-/** Pillar that is kept for a minion until it is forgotten. */
+/** A pillar source with cached pillars that can be deleted. */
 interface ForgettingPillar extends PillarSource {
   forget(id: string): void;
 }
 
-/** The remotes of one entry, each a layer over those before it. */
+/** Opens the remotes of one entry. Each remote is a layer above the previous ones. */
 export async function openGitPillar(
   remotes: readonly GitPillarRemote[],
   { mirrors, includes, pillarenv, openPillar }: GitPillarDeps,
 ): Promise<ExtPillarLayer[]> {
   const opened = await Promise.all(remotes.map((remote) => openRemote(remote, mirrors)));
-  // Those with a mount point are parts of others.
+  // Remotes with a mount point only provide files for others.
   const compiled = opened.filter(({ remote }) => remote.mountpoint === '');
   return compiled.map((own) => {
     const others = includes ? opened.filter((it) => it !== own) : [];
@@ -80,12 +82,12 @@ async function openRemote(remote: GitPillarRemote, mirrors: GitMirrors): Promise
   return { remote, mirror, files: new TreeFiles(mirror) };
 }
 
-/** The environment that a remote's pillar belongs to. */
+/** Returns the environment to which a remote's pillar belongs. */
 function envOf({ env }: GitPillarRemote, asked: string | undefined): string {
   return env === anyEnv ? (asked ?? 'base') : env;
 }
 
-/** The tree of the branch for an environment. */
+/** Returns the tree id of the branch for an environment. */
 function treeOf({ remote, mirror }: OpenRemote, env: string): string | undefined {
   const { branch, base, fallback, allSaltenvs } = remote;
   const ofEnv = allSaltenvs ?? (env === 'base' ? base : env);
@@ -93,8 +95,8 @@ function treeOf({ remote, mirror }: OpenRemote, env: string): string | undefined
 }
 
 /**
- * Its files as a file backend.
- * @param includer whose environment they are included in; they are in no other one
+ * Returns the files of a remote as a file backend.
+ * @param includer remote that includes these files; they are visible only in its environment
  */
 function filesOf(opened: OpenRemote, includer: OpenRemote | undefined): FileServerBackend {
   const { remote, files } = opened;
@@ -117,12 +119,13 @@ function filesOf(opened: OpenRemote, includer: OpenRemote | undefined): FileServ
   };
 }
 
-/** Fetches remotes of pillar by hand. */
+/** Fetches pillar remotes on request of an operator. */
 export interface GitPillarUpdater {
   /**
-   * @param wanted default: all; `repo` with user and password or without
-   * @returns by remote, without user and password, whether something has changed; an error where
-   * the fetch failed
+   * Fetches remotes.
+   * @param wanted filter; default: all remotes. `repo` may omit user and password
+   * @returns whether each remote has changed, or the error of its fetch, by address without user
+   * and password
    */
   update(wanted: {
     readonly branch?: string | undefined;
@@ -130,7 +133,10 @@ export interface GitPillarUpdater {
   }): Promise<ReadonlyMap<string, boolean | Error>>;
 }
 
-/** @param remotes of all entries */
+/**
+ * Creates the updater.
+ * @param remotes remotes of all entries
+ */
 export function gitPillarUpdater(
   remotes: readonly GitPillarRemote[],
   mirrors: GitMirrors,
@@ -154,7 +160,10 @@ export function gitPillarUpdater(
   };
 }
 
-/** As the configuration writes it and as messages show it, with the branch and without. */
+/**
+ * Returns all spellings of a remote: as configured and as shown in messages, with and without the
+ * branch.
+ */
 function namesOf({ id, access: { url } }: GitPillarRemote): readonly string[] {
   return [id, url, withoutCredentials(id), withoutCredentials(url)];
 }

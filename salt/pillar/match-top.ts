@@ -1,4 +1,4 @@
-/** Matching of top file targets [salt/matchers/confirm_top.py]. */
+/** Matches the targets of top files [salt/matchers/confirm_top.py]. */
 
 import { badTarget, MasterError, parseTarget, SlowPatterns } from '#master';
 import {
@@ -16,7 +16,7 @@ import { toWirePillar } from '../render/pillar-wire.ts';
 import type { Reads } from '../render/reads.ts';
 import type { TopTarget } from './top-files.ts';
 
-/** Finds the SLS of a minion. Targets that cannot be read mean nobody, and are told. */
+/** Finds the SLS of a minion. An invalid target matches no minion and adds an error. */
 export async function matchTop(
   targets: readonly TopTarget[],
   setting: PillarSetting,
@@ -51,7 +51,7 @@ async function isMeant(
   const kinds = items.filter(isPillarMap).flatMap((option) => option.get('match') ?? []);
   const kind = kinds.at(-1) ?? 'compound';
   try {
-    if (typeof kind !== 'string') throw badTarget('match is the name of a matcher');
+    if (typeof kind !== 'string') throw badTarget('match must be the name of a matcher');
     const target = parseTarget({ tgt, tgtType: kind }, setting.nodegroups);
     const compiled = await compile(target, candidate, setting);
     return compiled.test(candidate) === 'yes';
@@ -62,7 +62,10 @@ async function isMeant(
   }
 }
 
-/** What a minion says of itself is matched within bounds, whatever the expression [THREATS M-12]. */
+/**
+ * Compiles a target. Slow patterns are evaluated with a time limit, because the minion chooses the
+ * texts that they match [THREATS M-12].
+ */
 async function compile(
   target: TargetExpression,
   candidate: TargetCandidate,
@@ -81,6 +84,6 @@ function read(compileIt: () => CompiledTarget): CompiledTarget {
     return compileIt();
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    throw badTarget(`it cannot be read: ${error.message}`, { cause: error });
+    throw badTarget(`invalid target: ${error.message}`, { cause: error });
   }
 }

@@ -12,18 +12,18 @@ import { openExtPillarFiles } from './ext-pillar-files.ts';
 import { openExtPillarHttp } from './ext-pillar-http.ts';
 import type { TextReader } from './pillar-text.ts';
 
-/** How the remotes of an entry `git` are opened. */
+/** Opens the remotes of a `git` entry. */
 type GitPillarOpener = (entry: GitPillarEntry) => Promise<readonly ExtPillarLayer[]>;
 
-/** What the sources are opened with. */
+/** Dependencies for opening the sources. */
 export interface ExtPillarOpening {
   readonly reader: TextReader;
   readonly openGit: GitPillarOpener;
-  /** `left_out_ext_pillar`. */
+  /** Modules in `left_out_ext_pillar`. */
   readonly leftOut: readonly string[];
 }
 
-/** Opens them in their order; each has the name of its module. */
+/** Opens the sources in configured order. Each is named after its module. */
 export async function openExtPillars(
   entries: readonly ExtPillarEntry[],
   { reader, openGit, leftOut }: ExtPillarOpening,
@@ -39,11 +39,13 @@ export async function openExtPillars(
   return layers.flat();
 }
 
-/** A source that fails, so that no minion applies states to a pillar that lacks something. */
+/**
+ * Returns a source that always fails, so that no minion applies states with an incomplete pillar.
+ */
 function refusal({ name }: UnservedPillarEntry): ExtPillarLayer {
   const message =
-    `ext_pillar: ${name} ${unservedReason(name)}. State runs stop until the module is removed ` +
-    'from ext_pillar or named in left_out_ext_pillar below saltbridge; see docs/pillar.md';
+    `ext_pillar: ${name} ${unservedReason(name)}. State runs are blocked until the module is removed ` +
+    'from ext_pillar or listed in left_out_ext_pillar below saltbridge; see docs/pillar.md';
   return {
     name,
     answer: async () => {

@@ -1,4 +1,4 @@
-/** Pillar of `pillar_roots`. */
+/** Pillar of the files in `pillar_roots`. */
 
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
@@ -17,7 +17,7 @@ import { compilePillar } from './compile-pillar.ts';
 import { type PersistentPillarCache, PillarCache, type PillarKey } from './pillar-cache.ts';
 import { withoutClaims } from './pillar-calls.ts';
 
-/** Options of `MasterConfig` that pillar goes by. */
+/** Options of `MasterConfig` that affect pillar. */
 export type PillarConfig = Pick<
   MasterConfig,
   | 'pillarRoots'
@@ -43,28 +43,28 @@ export type PillarConfig = Pick<
   | 'cachedir'
 > & { readonly limits: Pick<MasterConfig['limits'], 'pillarSteps'> };
 
-/** What else it is opened with. */
+/** Dependencies of the pillar. */
 export interface PillarDeps {
   readonly log: Logger;
-  /** Milliseconds since 1970. */
+  /** Returns milliseconds since 1970. */
   readonly now: () => number;
-  /** Where pillars outlive the master. Default: nowhere. */
+  /** Cache that outlives the master. Default: none. */
   readonly persistent?: PersistentPillarCache | undefined;
-  /** Closed with the pillar. Default: one of its own. */
+  /** Renderer, closed with the pillar. Default: a new one. */
   readonly rendering?: Renderer;
-  /** Files of `file_roots`, which templates may read. Default: none. */
+  /** Files of `file_roots` that templates may read. Default: none. */
   readonly files?: PillarSources | undefined;
-  /** Functions of templates that ask the master. Default: none. */
+  /** Template functions that the master executes. Default: none. */
   readonly asked?: AskedFunctions;
-  /** Whether what was made for an id is kept. Default: of all. */
+  /** Whether the pillar of an id is cached. Default: always. */
   readonly isKept?: (id: string) => boolean;
 }
 
-/** Messages that are remembered as told. */
+/** Maximum number of remembered log messages. */
 const maxTold = 1000;
 const anyEnv = '__env__';
 
-/** Makes pillars of files, or gives those that were made from the same. */
+/** Compiles pillars from files and caches them. */
 export class OwnPillar implements PillarSource {
   #config: PillarConfig;
   readonly #sources: PillarSources;
@@ -87,17 +87,17 @@ export class OwnPillar implements PillarSource {
     this.#cache = new PillarCache({ sources, persistent: surroundings.persistent });
   }
 
-  /** How many files were parsed since the start. */
+  /** Number of files parsed since the start. */
   get parsed(): number {
     return this.#sources.parsed;
   }
 
-  /** How many pillars were made since the start, those that were kept not counted. */
+  /** Number of pillars compiled since the start, without cache hits. */
   get made(): number {
     return this.#made;
   }
 
-  /** A minion's pillar, with `_errors` where something is wrong with its files. */
+  /** Returns a minion's pillar. Errors of its files are in `_errors`. */
   async provide(request: PillarRequest, lower: PillarMap = new Map()): Promise<PillarAnswer> {
     const { id, saltenv, pillarenv } = request;
     const key = { id, saltenv, pillarenv, lower: markOf(lower), rules: this.#rulesMark };
@@ -109,12 +109,12 @@ export class OwnPillar implements PillarSource {
     return answer;
   }
 
-  /** Forgets what was made for a minion. */
+  /** Deletes the cached pillars of a minion. */
   forget(id: string): void {
-    this.#tellFailure(this.#cache.forget(id), id, 'pillar was not forgotten');
+    this.#tellFailure(this.#cache.forget(id), id, 'cannot delete a cached pillar');
   }
 
-  /** A pillar as it is made, file by file; nothing of it is kept. */
+  /** Compiles a pillar file by file, without the cache. */
   compile(request: PillarRequest, lower: PillarMap = new Map()): Promise<CompiledPillar> {
     return this.#compile(request, lower, new Reads(this.#sources));
   }
@@ -124,7 +124,10 @@ export class OwnPillar implements PillarSource {
     await this.#sources.close();
   }
 
-  /** Goes by other nodegroups, which top files name: what was made by those before is of no use. */
+  /**
+   * Replaces the nodegroups that top files can name. Pillars compiled with the previous ones are
+   * not reused.
+   */
   useNodegroups(nodegroups: PillarConfig['nodegroups']): void {
     this.#config = { ...this.#config, nodegroups };
     this.#rulesMark = markOfRules(this.#config);
@@ -134,17 +137,19 @@ export class OwnPillar implements PillarSource {
     try {
       return await this.#cache.find(key, grains);
     } catch (err) {
-      this.#surroundings.log.error({ minion: key.id, err }, 'kept pillar was not found');
+      this.#surroundings.log.error({ minion: key.id, err }, 'cannot read a cached pillar');
       return undefined;
     }
   }
 
-  /** Nobody waits for the disk: what is lost there is made again. */
+  /**
+   * Caches a pillar without waiting for the disk. A pillar that is lost there is compiled again.
+   */
   #keep(key: PillarKey, answer: PillarAnswer, { isVolatile, madeFrom }: Reads): void {
     const { isKept = () => true } = this.#surroundings;
     if (isVolatile || !isKept(key.id)) return;
     const keeping = this.#cache.keep(key, answer, madeFrom);
-    this.#tellFailure(keeping, key.id, 'pillar was not kept');
+    this.#tellFailure(keeping, key.id, 'cannot store a pillar in the cache');
   }
 
   #tellFailure(work: Promise<void>, minion: string, message: string): void {
@@ -160,7 +165,7 @@ export class OwnPillar implements PillarSource {
     const compiled = await this.#compile(request, lower, reads);
     this.#tell(compiled, request.id);
     const pillar = answerOf(compiled);
-    // What asked the master may hold words of minions as well.
+    // Results of master functions may contain data that minions chose.
     if (reads.grains.isEmpty && !reads.isVolatile) return { pillar, proven: pillar };
     const beside = reads.beside();
     const { asked, ...setting } = this.#settingOf({ ...request, grains: { id: request.id } });
@@ -170,7 +175,7 @@ export class OwnPillar implements PillarSource {
     return { pillar, proven: answerOf(proven) };
   }
 
-  /** The same fault of a file is told once, however many minions meet it. */
+  /** Logs each error once, even if it affects many minions. */
   #tell({ errors, failures }: CompiledPillar, minion: string): void {
     const { log } = this.#surroundings;
     const causes = failures.map((err) => ({ mark: String(err), fields: { minion, err } }));
@@ -210,7 +215,7 @@ export class OwnPillar implements PillarSource {
     };
   }
 
-  /** [salt/modules/pillar.py file_exists] */
+  /** Returns functions of pillar templates [salt/modules/pillar.py file_exists]. */
   #ownFunctions(envs: ReadonlySet<string>): AskedFunctions {
     return {
       'pillar.file_exists': takes(['path', 'saltenv'], async ({ path, saltenv }) => {
@@ -223,7 +228,7 @@ export class OwnPillar implements PillarSource {
   }
 }
 
-/** The same for the same data, and of no use to who would read it. */
+/** Returns a digest that is equal for equal data and does not reveal it. */
 function markOf(lower: PillarMap): string {
   if (lower.size === 0) return '';
   return createHash('sha256')
@@ -231,14 +236,14 @@ function markOf(lower: PillarMap): string {
     .digest('hex');
 }
 
-/** The same for the same options of the same program. */
+/** Returns a digest that is equal for equal options and program version. */
 function markOfRules(config: PillarConfig): string {
   const { pillarRoots, pillarTrustsGrains } = config;
   const all = [version, rulesOf(config), pillarRoots, pillarTrustsGrains];
   return createHash('sha256').update(JSON.stringify(all)).digest('hex');
 }
 
-/** What the operator decided. */
+/** Returns the rules of compilation that the operator configured. */
 function rulesOf(config: PillarConfig): PillarRules {
   return {
     strategy: config.pillarSourceMergingStrategy,
@@ -255,7 +260,10 @@ function rulesOf(config: PillarConfig): PillarRules {
   };
 }
 
-/** `__env__` stands for the one environment that is asked for, where that has no roots of its own. */
+/**
+ * Returns the environments of a request. `__env__` stands for the requested environment if that has
+ * no roots of its own.
+ */
 function environments(
   roots: PillarConfig['pillarRoots'],
   asked: string,

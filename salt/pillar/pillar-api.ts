@@ -1,4 +1,4 @@
-/** The interface `pillar`. */
+/** The `pillar` interface of the master. */
 
 import type { Jobs, MasterApi, PillarRequest } from '#master';
 import type { FactMap, WireMap } from '#minion-protocol';
@@ -29,7 +29,7 @@ export function createPillarApi({ pillar, facts }: PillarApiDeps): MasterApi['pi
   };
 }
 
-/** Who is asked about; as the minion itself would ask. */
+/** Minion and environment of a query. The result is the pillar that this minion would get. */
 interface Asked {
   readonly minion: string;
   readonly saltenv?: string | undefined;
@@ -37,8 +37,8 @@ interface Asked {
 }
 
 /**
- * The request that a minion would send, with the grains that it sent last.
- * @param more put over them
+ * Returns the request that a minion would send, with its latest grains.
+ * @param more grains merged over them
  */
 export function pillarRequestOf(
   facts: Jobs['facts'],
@@ -49,7 +49,7 @@ export function pillarRequestOf(
   return { id, grains: { ...known, ...more, id }, saltenv, pillarenv };
 }
 
-/** The grains that can be asked for by name. */
+/** Returns the entries with text keys, which are the grains that can be looked up by name. */
 function textKeys(map: FactMap): WireMap {
   if (!(map instanceof Map)) return map;
   return Object.fromEntries([...map].filter(([key]) => typeof key === 'string'));

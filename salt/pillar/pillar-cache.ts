@@ -1,6 +1,6 @@
 /**
- * The pillar cache, in memory and in the store: one entry a minion, with the dependencies by which it
- * is valid.
+ * The pillar cache, in memory and in the store: one entry per minion, with the dependencies that
+ * determine whether it is still valid.
  */
 
 import { LRUCache } from 'lru-cache';
@@ -20,7 +20,7 @@ import type { PillarAnswer } from '../render/pillar-source.ts';
 import type { PillarSources } from '../render/pillar-sources.ts';
 import type { CacheDependencies } from '../render/reads.ts';
 
-/** Whether a pillar made now, with these grains, would be made from the same. */
+/** Whether the dependencies of a cached pillar are unchanged for these grains. */
 async function isCurrent(
   { files, lists, grains: read }: CacheDependencies,
   sources: PillarSources,
@@ -38,30 +38,30 @@ async function isCurrent(
   return (await Promise.all(looks)).every((isSame) => isSame);
 }
 
-/** A pillar in a row, with what it was made from. */
+/** A stored pillar with its dependencies. */
 const StoredPillar = Type.Object({
   saltenv: Type.Union([Type.String(), Type.Null()]),
   pillarenv: Type.Union([Type.String(), Type.Null()]),
   lower: Type.String(),
   rules: Type.String(),
   from: Type.Object({
-    /** Environment, path and digest; `null`: there was no such file. */
+    /** Environment, path and digest; `null` if the file did not exist. */
     files: Type.Array(
       Type.Tuple([Type.String(), Type.String(), Type.Union([Type.String(), Type.Null()])]),
     ),
     /** Environment and digest. */
     lists: Type.Array(Type.Tuple([Type.String(), Type.String()])),
-    /** Name and value; `null`: there was no such grain. */
+    /** Name and value; `null` if the grain did not exist. */
     grains: Type.Array(Type.Tuple([Type.String(), Type.Union([Bytes, Type.Null()])])),
     whole: Type.Union([Bytes, Type.Null()]),
   }),
   pillar: Bytes,
-  /** Absent: the same as `pillar`. */
+  /** Absent if equal to `pillar`. */
   proven: Type.Optional(Bytes),
 });
 type StoredPillar = Type.Static<typeof StoredPillar>;
 
-/** Rows `pillar-cache/<id>`, sealed; and the entries of the cache in memory. */
+/** Rows `pillar-cache/<id>`, sealed, and the in-memory entries. */
 const pillarsRow = defineRow({
   name: 'cached pillar',
   schema: Type.Object({ id: Type.String(), pillars: Type.Array(StoredPillar) }),
@@ -92,20 +92,22 @@ function unpackDependencies(from: StoredPillar['from']): CacheDependencies {
   };
 }
 
-/** A pillar with what it is good for. */
+/** A cached pillar with its validity conditions. */
 export interface KeptPillar {
   readonly saltenv: string | undefined;
   readonly pillarenv: string | undefined;
   readonly lower: string;
   readonly rules: string;
   readonly madeFrom: CacheDependencies;
-  /** Packed, because as objects they take some ten times the room. */
+  /** Packed pillar: objects take about ten times the memory. */
   readonly pillar: Uint8Array;
-  /** The same object where it is the same. */
+  /**
+   * Packed pillar that does not depend on grains. The same object as `pillar` if both are equal.
+   */
   readonly proven: Uint8Array;
 }
 
-/** What was packed here is read again, whatever a peer may send. */
+/** No limits for reading, because the cache packed these values itself. */
 const keptLimits: PayloadLimits = {
   maxBytes: Number.POSITIVE_INFINITY,
   maxDepth: 1000,
@@ -150,24 +152,24 @@ const prefix: Key = ['pillar-cache'];
 export interface PersistentPillarCacheOptions {
   readonly store: Store;
   readonly seal: Auth['seal'];
-  /** Whether an id has a key in any state; what there is of others is forgotten. */
+  /** Whether an id has a key in any state. Entries of other ids are deleted. */
   readonly hasKey: (id: string) => boolean;
-  /** Of all records together. Default 256 MiB. */
+  /** Maximum size of all records, in bytes. Default: 256 MiB. */
   readonly maxBytes?: number;
-  /** Of one; sealing takes some 13 ms for a MiB. Default 2 MiB. */
+  /** Maximum size of one record, in bytes. Sealing takes about 13 ms per MiB. Default: 2 MiB. */
   readonly maxRecordBytes?: number;
 }
 
 /**
- * The persistent pillar cache. Bounded in bytes; what was put there longest ago goes first. A record opens under the
- * id alone that it was sealed for.
+ * The persistent pillar cache. Its size is limited; the record that was written longest ago is
+ * evicted first. A record can be opened only under the id for which it was sealed.
  */
 export class PersistentPillarCache {
   readonly #store: Store;
   readonly #seal: Auth['seal'];
   readonly #maxBytes: number;
   readonly #maxRecordBytes: number;
-  /** Bytes by id, those put there longest ago first. */
+  /** Sizes in bytes by id, in order of writing. */
   readonly #sizes = new Map<string, number>();
   #bytes = 0;
 
@@ -183,7 +185,10 @@ export class PersistentPillarCache {
     this.#maxRecordBytes = maxRecordBytes;
   }
 
-  /** Counts what is there, and forgets what belongs to no key any more. @throws StoreError */
+  /**
+   * Opens the cache, measures its records and deletes those of ids without a key.
+   * @throws StoreError
+   */
   static async open(options: PersistentPillarCacheOptions): Promise<PersistentPillarCache> {
     const cache = new PersistentPillarCache(options);
     const stale: string[] = [];
@@ -196,17 +201,23 @@ export class PersistentPillarCache {
     return cache;
   }
 
-  /** Forgets all, for a master that is to keep nothing. @throws StoreError */
+  /**
+   * Deletes all records.
+   * @throws StoreError
+   */
   static async clear(store: Store): Promise<void> {
     await store.write([{ op: 'delete-prefix', prefix }]);
   }
 
-  /** Bytes of all records. */
+  /** Size of all records in bytes. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** What is kept of a minion; nothing where it cannot be read. @throws StoreError */
+  /**
+   * Returns the cached pillars of a minion, or none if they cannot be read.
+   * @throws StoreError
+   */
   async get(id: string): Promise<readonly KeptPillar[]> {
     if (!this.#sizes.has(id)) return [];
     const entry = await this.#store.get([...prefix, id]);
@@ -214,7 +225,10 @@ export class PersistentPillarCache {
     return this.#read(id, entry.value);
   }
 
-  /** Keeps these in place of what was there; on disk when it resolves. @throws StoreError */
+  /**
+   * Replaces the cached pillars of a minion. They are durable when the promise resolves.
+   * @throws StoreError
+   */
   async put(id: string, pillars: readonly KeptPillar[]): Promise<void> {
     const plain = pillarsRow.encode({ id, pillars: pillars.map(packKept) });
     if (plain.length > this.#maxRecordBytes) return this.forget(id);
@@ -223,7 +237,10 @@ export class PersistentPillarCache {
     await this.#write([{ op: 'put', key: [...prefix, id], value }, ...this.#trim()]);
   }
 
-  /** Forgets a minion. @throws StoreError */
+  /**
+   * Deletes the cached pillars of a minion.
+   * @throws StoreError
+   */
   async forget(id: string): Promise<void> {
     if (!this.#sizes.has(id)) return;
     this.#unnote(id);
@@ -255,7 +272,9 @@ export class PersistentPillarCache {
     if (operations.length > 0) await this.#store.write(operations);
   }
 
-  /** Another seal key, another id, another form: all the same, it is made again. */
+  /**
+   * Reads a record. A record with another seal key, id or format is ignored and will be replaced.
+   */
   #read(id: string, sealed: Uint8Array): readonly KeptPillar[] {
     try {
       const value = this.#seal.open(sealed);
@@ -272,37 +291,37 @@ function deletion(id: string): Operation {
   return { op: 'delete', key: [...prefix, id] };
 }
 
-/** What a pillar was made for, besides the grains. */
+/** Inputs of a pillar besides grains. */
 export interface PillarKey {
   readonly id: string;
   readonly saltenv: string | undefined;
   readonly pillarenv: string | undefined;
-  /** Tells apart what external pillar gave before; empty: nothing. */
+  /** Digest of the external pillar below it; empty if there is none. */
   readonly lower: string;
-  /** Tells apart the options, and the program, that it was made by. */
+  /** Digest of the options and the program version. */
   readonly rules: string;
 }
 
 export interface PillarCacheOptions {
-  /** What a pillar was made from is looked up in them. */
+  /** Sources in which the dependencies are checked. */
   readonly sources: PillarSources;
-  /** Keeps pillars when the master ends. Default: none are kept. */
+  /** Cache that outlives the master. Default: none. */
   readonly persistent?: PersistentPillarCache | undefined;
-  /** Of what is in memory. Default 256 MiB. */
+  /** Maximum size of the entries in memory, in bytes. Default: 256 MiB. */
   readonly maxBytes?: number;
 }
 
-/** Environments of one minion that are kept. */
+/** Maximum number of cached environments of one minion. */
 const maxPerMinion = 4;
 
-/** What a minion's entry takes besides its bytes. */
+/** Memory overhead of a minion's entry, in bytes. */
 const bytesPerMinion = 400;
 
 /**
- * Pillars that were made, each good as long as what it was made from is the same. In memory, packed
- * with all that is known of them, because as objects even empty ones take a kilobyte each. Minions
- * that have no entry in memory are looked up in the persistent cache. Bounded in bytes; the one that
- * was not asked for longest goes first.
+ * Compiled pillars, valid as long as their dependencies are unchanged. Entries in memory are
+ * packed, because even empty ones take about a kilobyte as objects. Minions without an entry in
+ * memory are looked up in the persistent cache. The size is limited; the least recently used entry
+ * is evicted first.
  */
 export class PillarCache {
   readonly #sources: PillarSources;
@@ -318,12 +337,12 @@ export class PillarCache {
     });
   }
 
-  /** Bytes of all that is in memory. */
+  /** Size of all entries in memory, in bytes. */
   get bytes(): number {
     return this.#entries.calculatedSize;
   }
 
-  /** A pillar that would be the same if it were made now. */
+  /** Returns a cached pillar that is still valid, or `undefined`. */
   async find(key: PillarKey, grains: WireMap): Promise<PillarAnswer | undefined> {
     if (!this.#entries.has(key.id)) await this.#fetch(key.id);
     const entry = this.#kept(key.id).find((it) => isFor(it, key));
@@ -334,7 +353,10 @@ export class PillarCache {
     return { pillar, proven: entry.proven === entry.pillar ? pillar : unpack(entry.proven) };
   }
 
-  /** In memory at once; resolves when it is in the store. @throws StoreError */
+  /**
+   * Caches a pillar in memory at once, and resolves when it is in the store.
+   * @throws StoreError
+   */
   async keep(
     { id, ...key }: PillarKey,
     { pillar, proven }: PillarAnswer,
@@ -353,7 +375,10 @@ export class PillarCache {
     await this.#persistent?.put(id, entries);
   }
 
-  /** Forgets a minion, in the store as well. @throws StoreError */
+  /**
+   * Deletes the cached pillars of a minion in memory and in the store.
+   * @throws StoreError
+   */
   async forget(id: string): Promise<void> {
     this.#entries.delete(id);
     await this.#persistent?.forget(id);
@@ -361,7 +386,7 @@ export class PillarCache {
 
   async #fetch(id: string): Promise<void> {
     const entries = (await this.#persistent?.get(id)) ?? [];
-    // What was made meanwhile is newer.
+    // An entry that was added meanwhile is newer.
     if (entries.length > 0 && !this.#entries.has(id)) this.#put(id, entries);
   }
 
@@ -372,7 +397,7 @@ export class PillarCache {
   }
 
   #put(id: string, entries: readonly KeptPillar[]): void {
-    // A copy: the packed form is a part of a larger buffer.
+    // Copied, because the packed form is a view of a larger buffer.
     const packed = pillarsRow.encode({ id, pillars: entries.map(packKept) });
     this.#entries.set(id, new Uint8Array(packed));
   }
@@ -384,5 +409,5 @@ function isFor(entry: KeptPillar, { saltenv, pillarenv, lower, rules }: PillarKe
 }
 
 function unpack(bytes: Uint8Array): FactMap {
-  return unpackExact(bytes, keptLimits) as FactMap; // it was packed as one, above
+  return unpackExact(bytes, keptLimits) as FactMap; // packed from a FactMap above
 }

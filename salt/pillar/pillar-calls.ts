@@ -1,10 +1,10 @@
-/** Functions by which templates of pillar ask the master: they read, and change nothing. */
+/** Template functions of pillar that call the master. They only read. */
 
 import { MasterError } from '#master';
 import type { AskedFunctions } from '../render/asked-functions.ts';
 import { masterFunctions, type TemplateMaster } from '../render/master-functions.ts';
 
-/** Runners that pillar may call. Each minion's request for its pillar calls them. */
+/** Runners that pillar may call. They run for each pillar request of a minion. */
 const readingRunners: ReadonlySet<string> = new Set([
   'cache.fetch',
   'cache.grains',
@@ -21,7 +21,7 @@ const readingRunners: ReadonlySet<string> = new Set([
   'test.arg',
 ]);
 
-/** Functions whose values minions choose, also the one that the pillar is for. */
+/** Functions whose results minions choose, including the minion that the pillar is for. */
 const claims: readonly string[] = ['mine.get', 'saltutil.runner'];
 
 export function pillarCalls({ runRunner, log }: TemplateMaster): AskedFunctions {
@@ -31,14 +31,17 @@ export function pillarCalls({ runRunner, log }: TemplateMaster): AskedFunctions 
       const served = [...readingRunners].join(', ');
       throw new MasterError(
         'ERR_NOT_SERVED',
-        `pillar does not call the runner ${call.fun}: every minion that asks for its pillar would; ${served} are served there`,
+        `pillar may not call the runner ${call.fun}, because any minion could trigger it; allowed runners: ${served}`,
       );
     },
     log,
   });
 }
 
-/** The same with nothing that minions say: rights may follow from the pillar that is made with it. */
+/**
+ * Returns the functions with empty results for data that minions choose. Access rights may depend
+ * on the pillar compiled with them.
+ */
 export function withoutClaims(functions: AskedFunctions): AskedFunctions {
   const empty = claims.map((name) => [name, async () => new Map()] as const);
   return { ...functions, ...Object.fromEntries(empty) };

@@ -9,18 +9,18 @@ import { valueAt } from './pillar.ts';
 
 type PillarOrigin = PillarExplanation['files'][number];
 
-/** Where a value comes from. */
+/** Sources of a pillar value. */
 export interface PillarOrigins {
-  /** In the order in which they lie over each other. */
+  /** Files from the lowest layer to the topmost. */
   readonly files: PillarOrigin[];
-  /** How many more lie under them. */
+  /** Number of further files below these that are left out. */
   readonly omitted: number;
 }
 
-/** Files that an explanation names. */
+/** Maximum number of files in an explanation. */
 const maxFiles = 200;
 
-/** The files that give something at a path, each where it lies uppermost. */
+/** Returns the files that provide a value at a path, each with its topmost layer. */
 export function originsOf(layers: readonly PillarLayer[], path: string): PillarOrigins {
   const files: PillarOrigin[] = [];
   const seen = new Set<string>();
@@ -51,14 +51,14 @@ function lineOf(text: string, path: string): number | undefined {
   return found.length === 1 ? found[0] : undefined;
 }
 
-/** The key that a line of YAML or JSON begins with. */
+/** Returns the key with which a line of YAML or JSON begins. */
 function keyOf(line: string): string | undefined {
   const form = /^[\s-]*(?:"([^"]+)"|'([^']+)'|([^\s"'#:{][^:]*))\s*:(?:\s|$)/;
   const [, double, single, plain] = form.exec(line) ?? [];
   return double ?? single ?? plain?.trimEnd();
 }
 
-/** All values that differ, maps level by level, in the order of their paths. */
+/** Returns all differing values in the order of their paths. Maps are compared level by level. */
 export function differences(before: WireValue, after: WireValue, path = ''): PillarDifference[] {
   const [left, right] = [entriesOf(before), entriesOf(after)];
   if (left === undefined || right === undefined) {

@@ -17,13 +17,13 @@ type FactsOfMinion = Parameters<Jobs['facts']['keep']>[0][number];
 
 /** Options of the `_pillar` request. */
 export interface PillarRequestOptions {
-  /** Largest request with its grains, in bytes as sent (`grains_bytes`). */
+  /** `grains_bytes`: maximum size of a request with its grains, in bytes. */
   readonly maxGrainsBytes: number;
-  /** Modules of `ext_pillar`, which every pillar has. */
+  /** Modules of `ext_pillar`, which contribute to every pillar. */
   readonly modules: ReadonlySet<string>;
-  /** How a pillar of the command line is merged over the minion's own. */
+  /** Merge options for a pillar given on the minion's command line. */
   readonly merge: MergeOptions;
-  /** Stores the facts of the request and its reply, for targets (`minion_data_cache`). */
+  /** Stores the request's grains and the resulting pillar for targeting (`minion_data_cache`). */
   readonly keepFacts: (facts: FactsOfMinion) => Promise<void>;
   readonly gate: Users['gate'];
   readonly counters: MasterContext['counters'];
@@ -31,9 +31,10 @@ export interface PillarRequestOptions {
 }
 
 /**
- * `_pillar`: the minion's own data, under a key of its own [WIRE 9.3]. A `pillar=` of its command
- * line is put over the answer and never kept. Sources that the load names are not asked: they are
- * errors of the answer, unless every pillar has them [THREATS C-05, C-47, M-09].
+ * Handles `_pillar`: returns the minion's own pillar, encrypted with a fresh key [WIRE 9.3]. A
+ * `pillar=` of its command line is merged over the reply and never stored. Sources that the load
+ * names are not queried: the reply contains an error for each, unless every pillar includes it
+ * [THREATS C-05, C-47, M-09].
  */
 export function pillarRequest(source: PillarSource, options: PillarRequestOptions): RequestType {
   return defineRequestType({
@@ -43,7 +44,9 @@ export function pillarRequest(source: PillarSource, options: PillarRequestOption
     refuse: ({ bytes }) => {
       if (bytes > options.maxGrainsBytes) {
         options.counters.count('grains-bytes');
-        return failure(`Grains may have ${options.maxGrainsBytes} bytes (grains_bytes).`);
+        return failure(
+          `The grains exceed the limit of ${options.maxGrainsBytes} bytes (grains_bytes).`,
+        );
       }
       return undefined;
     },
@@ -61,29 +64,31 @@ export function pillarRequest(source: PillarSource, options: PillarRequestOption
         const { gate } = options;
         const question = { subject, action: 'pillar', resource: { environment } } as const;
         if (gate.decide(question).effect === 'deny') {
-          return failure(`No rule lets this minion have pillar of the environment ${environment}.`);
+          return failure(
+            `No rule grants this minion the pillar of the environment ${environment}.`,
+          );
         }
       }
       try {
         const facts = { id: minionId, grains: { ...grains, id: minionId } };
         const { pillar, proven } = await source.provide({ ...facts, saltenv, pillarenv });
         await options.keepFacts({ ...facts, pillar, proven }).catch((error: unknown) => {
-          // The minion works with its pillar all the same; targets go by what was known before.
-          options.log.error({ minion: minionId, err: error }, 'minion data were not kept');
+          // The minion gets its pillar anyway; targets use the previous data.
+          options.log.error({ minion: minionId, err: error }, 'cannot store minion data');
         });
         const whole = mergeOverride(pillar, override, options.merge);
         const unserved = ext.filter((name) => !options.modules.has(name));
         return { kind: 'private', pillar: withErrors(whole, unserved.map(notOnDemand)) };
       } catch (error) {
-        options.log.error({ minion: minionId, err: error }, 'pillar failed');
-        return failure('The master could not make this pillar.');
+        options.log.error({ minion: minionId, err: error }, 'cannot compile pillar');
+        return failure('The master could not compile this pillar.');
       }
     },
   });
 }
 
 function notOnDemand(module: string): string {
-  return `ext_pillar ${module} is not asked because a minion names it (pillar.ext): configure it in ext_pillar, see docs/pillar.md`;
+  return `ext_pillar ${module} is not queried: only the minion names it (pillar.ext); add it to ext_pillar of the master, see docs/pillar.md`;
 }
 
 function withErrors(pillar: FactMap, errors: readonly string[]): FactMap {
@@ -95,7 +100,7 @@ function withErrors(pillar: FactMap, errors: readonly string[]): FactMap {
   return Object.assign(Object.create(null), pillar, { _errors: all });
 }
 
-/** Minions refuse to run states while their pillar has `_errors`. */
+/** Returns a failure. Minions refuse to run states while their pillar has `_errors`. */
 function failure(reason: string): Reply {
   return { kind: 'private', pillar: { _errors: [reason] } };
 }

@@ -8,7 +8,7 @@ import { compiledOf } from './pillar.ts';
 import { pillarRequestOf } from './pillar-api.ts';
 
 interface PillarRunnerDeps {
-  /** The first minion that facts are known of; the master where there is none. */
+  /** Returns the first minion with known facts, or the master's id if there is none. */
   readonly firstId: () => string;
   readonly pillar: PillarSource;
   readonly facts: Jobs['facts'];
@@ -17,7 +17,7 @@ interface PillarRunnerDeps {
 export function pillarRunner({ pillar, facts, firstId }: PillarRunnerDeps): FunctionTable {
   return {
     'pillar.show_pillar': masterFunction({
-      summary: "A minion's pillar, made anew; more keywords are put over its grains.",
+      summary: "Compiles a minion's pillar; additional keywords override its grains.",
       parameters: {
         minion: optional(text, '*'),
         saltenv: optional(text, 'base'),
@@ -30,7 +30,7 @@ export function pillarRunner({ pillar, facts, firstId }: PillarRunnerDeps): Func
     }),
     'pillar.show_top': masterFunction({
       summary:
-        'The SLS of pillar that the top files give a minion, by environment; of the first minion by default.',
+        'Returns the pillar SLS that the top files assign to a minion, by environment. Default: the first minion.',
       parameters: {
         minion: optional(text),
         saltenv: optional(text),

@@ -1,4 +1,4 @@
-/** Reads the answer of an external pillar as data. */
+/** Parses the response of an external pillar. */
 
 import { MasterError } from '#master';
 import type { FactMap } from '#minion-protocol';
@@ -7,13 +7,17 @@ import { toWirePillar } from '../render/pillar-wire.ts';
 import { readData } from '../render/render-task.ts';
 import type { ParsedFileCache } from '../render/renderer.ts';
 
-/** Reads texts as data. */
+/** Parser of texts. */
 export type TextReader = Pick<ParsedFileCache, 'read'>;
 
-/** Reads on the thread that it is asked on, whatever that takes. */
+/** Parser that runs on the calling thread, without limits. */
 export const readAtOnce: TextReader = { read: async (task) => readData(task) };
 
-/** @throws TemplateError; MasterError ERR_PILLAR_FILE for what is no map, ERR_RENDER_GIVEN_UP */
+/**
+ * Parses a response.
+ * @throws TemplateError
+ * @throws MasterError ERR_PILLAR_FILE if it is not a map, ERR_RENDER_GIVEN_UP
+ */
 export async function readPillarText(
   bytes: Uint8Array,
   format: 'json' | 'yaml',
@@ -23,5 +27,5 @@ export async function readPillarText(
   const name = `external ${format}`;
   const data = await reader.read({ kind: 'read', format, text, name });
   if (isPillarMap(data)) return toWirePillar(data);
-  throw new MasterError('ERR_PILLAR_FILE', `${name}: expected a map`);
+  throw new MasterError('ERR_PILLAR_FILE', `${name}: the content must be a map`);
 }

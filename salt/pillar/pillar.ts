@@ -1,4 +1,4 @@
-/** Opens the pillar of a master: files or a program, merged with `ext_pillar`. */
+/** Opens the pillar of a master: from files or a program, merged with `ext_pillar`. */
 
 import { type GitPillarEntry, gitPillarRemotesOf, type LiveConfig } from '#config';
 import {
@@ -26,13 +26,13 @@ import { OwnPillar, type PillarConfig, type PillarDeps } from './own-pillar.ts';
 import { PersistentPillarCache } from './pillar-cache.ts';
 import { pillarCalls } from './pillar-calls.ts';
 
-/** What a program and extensions give minions besides the files of the configuration. */
+/** Pillar that a program and extensions provide besides the configured files. */
 export interface PillarOfProgram {
-  /** Default: that of the files below `pillar_roots`. */
+  /** Default: the pillar of the files below `pillar_roots`. */
   readonly pillar?: PillarProvider | undefined;
-  /** Put over that pillar, in this order. */
+  /** Sources merged over that pillar, in this order. */
   readonly extPillar: readonly ExtPillar[];
-  /** Put over all of it. Extensions add theirs while they are opened. */
+  /** Sources merged over all others. Extensions add theirs when they are opened. */
   readonly added: readonly ExtPillar[];
 }
 
@@ -41,12 +41,12 @@ export interface PillarSourceDeps {
   readonly context: MasterContext;
   readonly auth: Auth;
   readonly mirrors: GitMirrors;
-  /** The files that minions get; `undefined`: none are served. */
+  /** Files that minions get. `undefined` if none are served. */
   readonly files: FileServerBackend | undefined;
   readonly runRunner: TemplateMaster['runRunner'];
 }
 
-/** Opens the pillar files of a configuration. The caller closes it. */
+/** Opens the pillar files of a configuration. The caller closes them. */
 export async function openPillar(
   config: PillarConfig,
   surroundings: PillarDeps,
@@ -66,8 +66,8 @@ export async function openPillar(
 }
 
 /**
- * A program's pillar where there is one, else that of the configuration's files; those of
- * `ext_pillar` over or under it, and a program's own sources over all.
+ * Returns the program's pillar, or the pillar of the configured files. `ext_pillar` is merged over
+ * or under it, and the sources of the program over all.
  */
 export async function openPillarSource(
   deps: PillarSourceDeps,
@@ -104,7 +104,7 @@ export async function openPillarSource(
   return fixed.pillarOpts ? withMasterOptions(whole, config) : whole;
 }
 
-/** Pillar of repositories. It is kept in memory alone. */
+/** Opens pillar from git repositories. It is cached only in memory. */
 async function openGitEntry(
   { remotes }: GitPillarEntry,
   { config, context, auth, mirrors }: PillarSourceDeps,
@@ -139,7 +139,7 @@ async function openGitEntry(
   return layers;
 }
 
-/** The pillar files of a master: what was made before a restart is good after it. */
+/** Opens the pillar files of a master with a cache that outlives restarts. */
 async function openLastingPillar(
   { config, context, auth }: PillarSourceDeps,
   surroundings: PillarDeps,
@@ -168,12 +168,12 @@ async function openLastingPillar(
   return pillar;
 }
 
-/** The value at a path of keys (`a:b`); of the empty path, all of it. */
+/** Returns the value at a path of keys (`a:b`), or everything for the empty path. */
 export function valueAt(data: WireValue, path: string): WireValue | undefined {
   return path === '' ? data : traverseFacts(data, path.split(':'));
 }
 
-/** The pillar of a program, which answers for what it makes of a minion's grains. */
+/** Wraps the pillar of a program. The program is responsible for the use of grains in it. */
 export function fromProvider(provider: PillarProvider): PillarSource {
   return {
     provide: async (request) => {
@@ -183,11 +183,14 @@ export function fromProvider(provider: PillarProvider): PillarSource {
   };
 }
 
-/** A pillar file by file. @throws MasterError ERR_NOT_SERVED where a program gives it */
+/**
+ * Compiles a pillar file by file.
+ * @throws MasterError ERR_NOT_SERVED if a program provides the pillar
+ */
 export async function compiledOf(
   pillar: PillarSource,
   request: PillarRequest,
 ): Promise<CompiledPillar> {
   if (pillar.compile !== undefined) return pillar.compile(request);
-  throw new MasterError('ERR_NOT_SERVED', 'pillar comes from a program here, and not from files');
+  throw new MasterError('ERR_NOT_SERVED', 'the pillar is provided by a program and has no files');
 }

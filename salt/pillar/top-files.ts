@@ -1,4 +1,4 @@
-/** Top files [salt/pillar/__init__.py get_tops, merge_tops]. */
+/** Reads and merges top files [salt/pillar/__init__.py get_tops, merge_tops]. */
 
 import type { PlainData } from '#template';
 import { isPillarMap, type PillarMap, reasonOf } from '../render/pillar-data.ts';
@@ -10,11 +10,11 @@ import { findSls, type SlsRenderer } from '../render/sls-renderer.ts';
 export interface TopTarget {
   readonly saltenv: string;
   readonly tgt: string;
-  /** Options and names of SLS, as they stand there. */
+  /** Options and names of SLS, in file order. */
   readonly items: readonly PlainData[];
 }
 
-/** All top files together. */
+/** All top files merged. */
 export interface Top {
   readonly targets: readonly TopTarget[];
   /** SLS that may be missing, as `<saltenv>:<sls>`. */
@@ -27,7 +27,7 @@ interface RenderedTop {
   readonly data: PlainData;
 }
 
-/** Reads the top files of all environments that this minion may have pillar of. */
+/** Reads the top files of all environments that apply to this minion. */
 export async function readTop(
   setting: PillarSetting,
   reads: Reads,
@@ -65,7 +65,9 @@ async function renderTops(
   return byEnvironment([...tops, ...included], setting.envs);
 }
 
-/** The top files that those include; what these include in turn is not looked at, as in Salt. */
+/**
+ * Renders the top files that these include. As in Salt, includes of included top files are ignored.
+ */
 async function renderIncluded(
   tops: readonly RenderedTop[],
   reads: Reads,
@@ -89,7 +91,7 @@ async function renderIncluded(
   return included;
 }
 
-/** The environments whose top files count. */
+/** Returns the environments whose top files apply. */
 function envsOf({ pillarenv, saltenv, envs, strategy }: PillarSetting): readonly string[] {
   if (pillarenv !== undefined) return envs.filter((env) => env === pillarenv);
   return strategy === 'none' ? envs.filter((env) => env === (saltenv ?? 'base')) : envs;
@@ -104,7 +106,10 @@ interface MutableTarget extends TopTarget {
   items: readonly PlainData[];
 }
 
-/** Of a target that stands in several files the last one counts. @throws TypeError for other forms */
+/**
+ * Merges top files. If a target occurs in several files, the last one is used.
+ * @throws TypeError for invalid structures
+ */
 function mergeTops(tops: readonly RenderedTop[]): Omit<Top, 'errors'> {
   const merged = new Map<string, MutableTarget>();
   const mayBeMissing = new Set<string>();
@@ -127,13 +132,16 @@ function mergeTops(tops: readonly RenderedTop[]): Omit<Top, 'errors'> {
   return { targets: groupByEnv(inOrder, merged.values()), mayBeMissing };
 }
 
-/** Environments stay in the order in which they were first met. */
+/** Groups targets by environment, in the order of first appearance. */
 function groupByEnv(sorted: readonly TopTarget[], met: Iterable<TopTarget>): TopTarget[] {
   const envs = new Set(Array.from(met, ({ saltenv }) => saltenv));
   return [...envs].flatMap((env) => sorted.filter(({ saltenv }) => saltenv === env));
 }
 
-/** A text is taken letter by letter, as Python goes through one; that shows as missing SLS. */
+/**
+ * Reads the items of a target. A text is split into letters, as in Python iteration; they are
+ * reported as missing SLS.
+ */
 function readItems(value: PlainData): { readonly options: PillarMap[]; readonly names: string[] } {
   const items = typeof value === 'string' ? [...value] : listOf(value);
   return {
@@ -147,7 +155,7 @@ function orderOf(options: readonly PillarMap[]): number {
   const order = orders.at(-1) ?? 0;
   if (typeof order === 'number') return order;
   if (typeof order === 'boolean') return order ? 1 : 0;
-  if (typeof order !== 'string') throw new TypeError('an order is a number');
+  if (typeof order !== 'string') throw new TypeError('order must be a number');
   return /^\s*[+-]?\d+\s*$/.test(order) ? Number(order) : 0;
 }
 
@@ -155,16 +163,22 @@ function isTrue(data: PlainData | undefined): boolean {
   return Array.isArray(data) || isPillarMap(data) ? true : Boolean(data);
 }
 
-/** @throws TypeError */
+/**
+ * Returns the entries of a map.
+ * @throws TypeError if the value is not a map
+ */
 function entriesOf(data: PlainData): Iterable<readonly [PlainData, PlainData]> {
   if (isPillarMap(data)) return data;
-  throw new TypeError('expected a map');
+  throw new TypeError('the value must be a map');
 }
 
-/** @throws TypeError */
+/**
+ * Returns the items of a list or the keys of a map.
+ * @throws TypeError for other values
+ */
 function listOf(data: PlainData | undefined): readonly PlainData[] {
   if (data === undefined) return [];
   if (Array.isArray(data)) return data;
   if (isPillarMap(data)) return [...data.keys()];
-  throw new TypeError('expected a list');
+  throw new TypeError('the value must be a list');
 }

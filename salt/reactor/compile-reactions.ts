@@ -16,19 +16,28 @@ import { TokenBuckets } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { createPlanner, type Planner } from './reaction-planner.ts';
 
-/** A reaction that can be asked. */
+/** A compiled reaction with its predicates and planner. */
 export interface CompiledReaction {
   readonly reaction: Reaction;
   readonly matches: (tag: string) => boolean;
-  /** @param sender `undefined`: the master itself */
+  /**
+   * Whether the reaction applies to events of this sender.
+   * @param sender `undefined`: the master itself
+   */
   readonly isFrom: (sender: string | undefined) => boolean;
-  /** Whether the schema of the rule that let an event in guarantees all data that is taken from it. */
+  /**
+   * Whether the schema of the rule that admitted an event guarantees all data that the reaction
+   * uses.
+   */
   readonly isGuaranteedBy: (rule: string | undefined) => boolean;
   readonly plan: Planner;
   readonly meter: TokenBuckets;
 }
 
-/** @throws SyntaxError for a target that cannot be read, which the configuration would not have */
+/**
+ * Compiles the reactions.
+ * @throws SyntaxError for an invalid target, which the configuration does not allow
+ */
 export function compileReactions(
   config: MasterConfig,
   targets: Pick<Jobs['targets'], 'compileRight'>,
@@ -57,10 +66,13 @@ export function compileReactions(
   });
 }
 
-/** Salt has no such limits; these are as wide as its own queue, `reactor_worker_hwm`. */
+/**
+ * Limits of reactor files. Salt has none, so these are as high as its queue limit
+ * `reactor_worker_hwm`.
+ */
 const wide = { maxConcurrent: 1000, queue: 10_000, rate: '1000/second' } as const;
 
-/** The reactions of the option `reactor`: one for each of its files, called as it is written there. */
+/** Returns the reactions of the option `reactor`: one for each file, named after it. */
 function reactorReactions(entries: readonly ReactorEntry[]): Reaction[] {
   const tags = new Map<string, string[]>();
   for (const { tag, sls } of entries) {

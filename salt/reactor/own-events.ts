@@ -1,4 +1,4 @@
-/** Passes the events of the master itself to reactions. */
+/** Passes the master's own events to reactions. */
 
 import { type Events, jidOf, MasterError } from '#master';
 import { StoreError } from '#store';
@@ -13,8 +13,8 @@ interface OwnEventDeps {
 }
 
 /**
- * Hands on what the master fires until the signal comes. The bus only tells: what it has told and
- * nobody has kept yet is lost with the process.
+ * Passes the master's events to the intake until the signal is aborted. The bus does not store
+ * events: an event that has not been queued is lost if the process stops.
  */
 export async function followOwnEvents(parts: OwnEventDeps): Promise<void> {
   for (;;) {
@@ -27,7 +27,7 @@ export async function followOwnEvents(parts: OwnEventDeps): Promise<void> {
   }
 }
 
-/** What no event of the master's own has. */
+/** Fields that events of the master do not have. */
 const nobodys = {
   sender: undefined,
   data: undefined,
@@ -45,7 +45,7 @@ async function follow({ bus, intake, reports, closing }: OwnEventDeps): Promise<
     try {
       await intake.take({ ...nobodys, tag, body: data, jid: jidOf(tag, data) });
     } catch (error) {
-      // A disk that is full has room again some day.
+      // A full disk may have space again later.
       if (!(error instanceof StoreError)) throw error;
       reports.dropped('*', 'not-kept', { tag, code: error.code });
     }

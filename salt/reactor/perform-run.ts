@@ -1,4 +1,4 @@
-/** Performs one run: checks the rights of the reaction and makes the call. */
+/** Performs one run: checks the rights of the reaction and executes the call. */
 
 import { type Decision, decide, isUnlimited, type Policy, type Reach, reachOf } from '#acl';
 import { serviceOf } from '#config';
@@ -17,26 +17,28 @@ import { inTime } from '#runtime';
 import type { MastersCall, PlannedCall, TargetedCall } from './reaction-planner.ts';
 import type { OpenRun } from './reaction-queue.ts';
 
-/** What reactions can do. */
+/** Parts of the master that reactions use. */
 export interface ReactionCalls {
-  /** In force. */
+  /** Current access policy. */
   readonly policy: { readonly current: Policy };
   readonly targets: Pick<Jobs['targets'], 'resolveCertain' | 'resolveWithin'>;
   readonly jobs: Pick<InProcessApi['jobs'], 'run'>;
   readonly dispatcher: Pick<Jobs['dispatcher'], 'republish'>;
   readonly runners: Pick<Functions['runners'], 'run'>;
   readonly wheel: Pick<Functions['runners'], 'run'>;
-  /** `undefined`: no extension has any. */
+  /** Returns the named commands, or `undefined` if no extension provides any. */
   readonly commands: () => NonNullable<OpenExtension['commands']> | undefined;
 }
 
 interface PerformDeps extends ReactionCalls {
-  /** Durable when it resolves: the run is not done again. */
+  /**
+   * Records that the job was sent, so that it is not repeated. Durable when the promise resolves.
+   */
   readonly markSent: (jid: string) => Promise<void>;
 }
 
 /**
- * Does a run to its end.
+ * Performs a run and waits for its end.
  * @param deadline ends the wait, not the work
  */
 export async function performRun(
@@ -55,15 +57,15 @@ export async function performRun(
         return await performHere(parts, run, call, deadline);
     }
   } catch (error) {
-    // What is wrong with the call; everything else is for the log.
+    // Errors of the call itself. All others are logged by the caller.
     if (error instanceof MasterError) return { outcome: 'unusable', reason: error.message };
     throw error;
   }
 }
 
 /**
- * The ids that a job of a reaction is for: those that match for certain, of the minions that rules
- * name for it. Only where it may do everything, the target is taken as it stands.
+ * Returns the minions that a job of a reaction addresses: those that certainly match, among the
+ * minions that the rules name. If the reaction has all rights, the target is used unchanged.
  * @throws MasterError ERR_BAD_TGT
  */
 export async function addresseesOf(
@@ -77,15 +79,16 @@ export async function addresseesOf(
   return targets.resolveCertain(target);
 }
 
-/** `undefined`: it may do everything. */
+/** Returns the minions that the rules allow. `undefined` if the reaction has all rights. */
 function reachOfReaction(policy: Policy, reaction: string, call: TargetedCall): Reach | undefined {
   const subject = serviceOf(reaction);
   if (isUnlimited(subject, policy)) return undefined;
   return reachOf({ subject, action: 'publish', calls: [callOf(call)] }, policy);
 }
 
-/** Reason for a target that the rights of the reaction limit. */
-const narrowedByRights = 'the rights of the reaction limit the target to minions that they name';
+/** Reason for a target that the rights of the reaction restrict. */
+const narrowedByRights =
+  'the rights of the reaction restrict the target to the minions that they name';
 
 function unaddressed({ missing }: Pick<AddressedMinions, 'missing'>): string[] {
   return missing.length === 0 ? [] : [`not addressed: ${missing.join(', ')}`];
@@ -107,7 +110,7 @@ async function performJob(
   const decision = judge(parts, reaction, call, minions);
   if (decision.effect === 'deny') return denied(decision);
   if (await parts.dispatcher.republish(jid)) {
-    // A master before this one was stopped between keeping the job and knowing that it had left.
+    // A previous process stopped between storing the job and recording that it was sent.
     await parts.markSent(jid);
     return { outcome: 'interrupted' };
   }
@@ -127,11 +130,14 @@ async function performJob(
   const narrowed = leftOut.isNarrowed ? [narrowedByRights] : [];
   if (failed + silent === 0) return { outcome: 'succeeded', ...reasonOf(narrowed) };
   const count = minions.length + leftOut.missing.length;
-  const reason = `of ${count} minions ${failed} failed and ${silent} did not answer`;
+  const reason = `${failed} of ${count} minions failed, ${silent} did not answer`;
   return { outcome: 'failed', ...reasonOf([reason, ...unaddressed(leftOut), ...narrowed]) };
 }
 
-/** It is its own to decide whether it may, and to do it once, however often it is asked. */
+/**
+ * Runs a named command. The command checks the rights itself, and ensures that repeated requests
+ * run it only once.
+ */
 async function performCommand(
   { commands: named }: PerformDeps,
   { jid, reaction }: OpenRun,
@@ -154,7 +160,8 @@ async function performHere(
 ): Promise<ReactionResult> {
   const decision = judge(parts, reaction, call, []);
   if (decision.effect === 'deny') return denied(decision);
-  // Before it starts: nothing knows a runner's jid again, so it is rather not done than done twice.
+  // Marked before the start: a runner cannot be looked up by its jid later, and running it never is
+  // safer than running it twice.
   await parts.markSent(jid);
   const { kind, fun, arg, kwarg } = call;
   const who = serviceOf(reaction);

@@ -1,4 +1,4 @@
-/** Intake: from events to runs in the queue. */
+/** Converts events to runs in the queue. */
 
 import type { TriggerEvent } from '#master';
 import type { CompiledReaction } from './compile-reactions.ts';
@@ -6,7 +6,7 @@ import { type PlannedCall, valueAt } from './reaction-planner.ts';
 import type { OpenRun, QueueConditions, ReactionQueue } from './reaction-queue.ts';
 import type { ReactionReports } from './reaction-reports.ts';
 
-/** How many runs may lead to one another; what goes on beyond it is a loop. */
+/** Maximum length of a chain of runs that trigger each other. A longer chain is a loop. */
 const maxDepth = 3;
 
 interface AskedCall {
@@ -19,14 +19,14 @@ interface ReactionIntakeOptions {
   readonly reactions: () => readonly CompiledReaction[];
   readonly queue: ReactionQueue;
   readonly reports: ReactionReports;
-  /** A jid that no job has. */
+  /** Returns a jid that no job has. */
   readonly freshJid: () => Promise<string>;
   readonly now: () => number;
-  /** Told of each run that is in the queue. */
+  /** Called for each queued run. */
   readonly onQueued: (run: OpenRun) => void;
 }
 
-/** Finds what follows from events, and keeps it. */
+/** Finds the runs that events trigger, and queues them. */
 export class ReactionIntake {
   readonly #options: ReactionIntakeOptions;
 
@@ -34,15 +34,15 @@ export class ReactionIntake {
     this.#options = options;
   }
 
-  /** Whether a reaction waits for events of this tag. */
+  /** Whether a reaction matches events of this tag. */
   isWanted(tag: string): boolean {
     return this.#options.reactions().some((it) => it.matches(tag));
   }
 
   /**
-   * Keeps the runs that follow from an event; they are durable when it resolves. The same request
-   * again adds none.
-   * @throws StoreError when they cannot be kept
+   * Queues the runs that an event triggers. They are durable when the promise resolves. A repeated
+   * request adds none.
+   * @throws StoreError if they cannot be stored
    */
   async take(occurrence: TriggerEvent): Promise<undefined> {
     const wanting = this.#options
@@ -85,7 +85,10 @@ export class ReactionIntake {
     await queue.remember(mark);
   }
 
-  /** @returns whether it is in the queue, or was before */
+  /**
+   * Queues a run.
+   * @returns whether the run is in the queue, now or from a previous request
+   */
   async #queue(
     { reaction }: CompiledReaction,
     { tag, sender }: Pick<TriggerEvent, 'tag' | 'sender'>,
@@ -114,7 +117,7 @@ export class ReactionIntake {
     return outcome !== 'once';
   }
 
-  /** How many runs led to an event. */
+  /** Returns the number of runs that led to an event. */
   async #depthOf(jid: string | undefined): Promise<number> {
     const cause = jid === undefined ? undefined : await this.#options.queue.find(jid);
     return cause === undefined ? 0 : cause.depth + 1;

@@ -1,4 +1,4 @@
-/** Compiles reactions, and plans the calls that follow from an event, as data. */
+/** Plans the calls that an event triggers. The plan is plain data. */
 
 import {
   type CallValue,
@@ -11,64 +11,64 @@ import {
 import type { ReactionEvent, TargetRequest } from '#master';
 import { findInterpretedText, isWireMap, type WireValue } from '#minion-protocol';
 
-/** A call that is to be made. Nothing in it is looked up in the event any more. */
+/** A planned call, with all values of the event already inserted. */
 export type PlannedCall = TargetedCall | MastersCall;
 
 interface AnyCall {
-  /** Function, or name of a command. */
+  /** Name of the function or command. */
   readonly fun: string;
   readonly arg: readonly WireValue[];
-  /** Keywords, or parameters of a command. */
+  /** Keyword arguments, or parameters of a command. */
   readonly kwarg: Readonly<Record<string, WireValue>>;
 }
 
-/** What is for minions: a job, or a named command, which has no `arg`. */
+/** A call for minions: a job, or a named command, which has no `arg`. */
 export interface TargetedCall extends AnyCall {
   readonly kind: 'run' | 'command';
   readonly target: TargetRequest;
 }
 
-/** What the master does itself. */
+/** A call that runs on the master. */
 export interface MastersCall extends AnyCall {
   readonly kind: 'runner' | 'wheel';
 }
 
-/** Why nothing follows from an event; counted as `reaction-<reason>`. */
+/** Reason why an event triggers no call. Counted as `reaction-<reason>`. */
 export type PlanObstacle =
   | 'no-sender'
   | 'no-value'
   | 'dash'
   | 'positional-text'
-  /** Salt would interpret text of the event: call it, or look it up. */
+  /** Salt would interpret text of the event as a call or a look-up. */
   | 'interpreted'
-  /** The file is not there, cannot be rendered, or is not the form of one for the reactor. */
+  /** The file does not exist, cannot be rendered, or is not a valid reactor file. */
   | 'no-file'
   | 'render'
   | 'form'
-  /** A call that runs in the master itself, or text of the event as a pattern or a function. */
+  /** A call that would run in the master, or event text used as a pattern or function. */
   | 'caller'
   | 'pattern';
 
-/** Why a call is not made. */
+/** Reason why a call is not made. */
 export interface Refusal {
   readonly reason: PlanObstacle;
-  /** For a person: which file, and what in it. Nothing of the event. */
+  /** Explanation for operators: the file and the problem. Contains no event data. */
   readonly why?: string;
 }
 
-/** What follows from an event, and what does not. */
+/** Calls that an event triggers, and refused calls. */
 export interface Plan {
   readonly calls: readonly PlannedCall[];
   readonly refused: readonly Refusal[];
 }
 
-/** Says what follows from an event: any number of calls, each of which is queued by itself. */
+/** Plans the calls for an event. Each is queued separately. */
 export type Planner = (event: ReactionEvent) => Plan | Promise<Plan>;
 
-/** A call that the reaction itself spells out. */
+/** A call that the reaction itself defines. */
 type PlainAction = Exclude<Reaction['do'], { sls: unknown }>;
 
-/** Ends the making of a plan. */
+/** Aborts the planning of a call. */
 class Obstacle extends Error {
   readonly reason: PlanObstacle;
 
@@ -79,7 +79,9 @@ class Obstacle extends Error {
   }
 }
 
-/** The planner of a reaction: its one call, with the event's values in their places. */
+/**
+ * Creates the planner of a reaction. It plans the single call, with values of the event inserted.
+ */
 export function createPlanner(action: PlainAction): Planner {
   return (event) => {
     try {
@@ -92,8 +94,8 @@ export function createPlanner(action: PlainAction): Planner {
 }
 
 /**
- * A value of an event: text, a number, or true or false.
- * @returns `undefined` where there is none
+ * Returns a value of an event: text, number or boolean. `undefined` for other types and missing
+ * values.
  */
 export function valueAt(
   from: string,
@@ -105,7 +107,7 @@ export function valueAt(
     value = isWireMap(value) && Object.hasOwn(value, name) ? value[name] : undefined;
   }
   const isPlain = ['string', 'number', 'boolean'].includes(typeof value);
-  return isPlain ? (value as string | number | boolean) : undefined; // just looked at
+  return isPlain ? (value as string | number | boolean) : undefined; // checked above
 }
 
 function planCall(action: PlainAction, event: ReactionEvent): PlannedCall {
@@ -135,11 +137,14 @@ function targetOf(
 ): TargetRequest {
   if (typeof target === 'string') return { tgt: target, tgtType };
   const ids = 'list' in target ? target.list : [{ from: target.minion }];
-  // A list is of whole ids, so nothing in a value of the event is an expression.
+  // A list contains whole ids, so that no value of the event is interpreted as an expression.
   return { tgt: ids.map((id) => String(resolve(id, event))), tgtType: 'list' };
 }
 
-/** A minion reads a positional text again: `name=value` becomes a keyword [WIRE 11.5]. */
+/**
+ * Resolves a positional argument. Minions parse positional texts again, and `name=value` would
+ * become a keyword [WIRE 11.5].
+ */
 function positional(value: CallValue, event: ReactionEvent): WireValue {
   const resolved = resolve(value, event);
   if (isMapped(value) && typeof resolved === 'string') throw new Obstacle('positional-text');

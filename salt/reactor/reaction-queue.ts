@@ -26,16 +26,16 @@ const Target = Type.Object({
 });
 const runFields = {
   /**
-   * Of the job, the first job of the command, the runner or the wheel function; it is known before
-   * anything is done.
+   * Id of the job, the first job of the command, the runner or the wheel function. Allocated before
+   * anything runs.
    */
   jid: Type.String(),
   reaction: Type.String(),
-  /** Tag of the event that it follows from. */
+  /** Tag of the triggering event. */
   tag: Type.String(),
-  /** The minion that emitted the event. Absent: the master itself. */
+  /** Minion that emitted the event. Absent: the master itself. */
   sender: Type.Optional(Type.String()),
-  /** How many runs led to the event that it follows from. */
+  /** Number of runs that led to the triggering event. */
   depth: Type.Number(),
   /** Milliseconds since 1970. */
   queuedAt: Type.Number(),
@@ -59,11 +59,11 @@ export const openRunRow = defineRow({
   name: 'run of a reaction',
   schema: Type.Object({
     ...runFields,
-    /** Whether the job has left, or the runner was started; it is not done again then. */
+    /** Whether the job was sent or the runner was started. If so, it is not repeated. */
     isSent: Type.Boolean(),
-    /** In a cluster: the member that does it. */
+    /** Member of the cluster that performs the run. */
     member: Type.Optional(Type.String()),
-    /** In a cluster: the process that does it; empty: it was left to the others. */
+    /** Process that performs the run, in a cluster. Empty: left to other members. */
     process: Type.Optional(Type.String()),
   }),
   packed,
@@ -89,17 +89,17 @@ const endedRunRow = defineRow({
         'interrupted',
       ] satisfies ReactionResult['outcome'][]),
     ),
-    /** Why, for a person. Absent: the outcome says it. */
+    /** Explanation for operators. Absent if the outcome explains itself. */
     reason: Type.Optional(Type.String()),
   }),
   packed,
   unversioned: unpackLocal,
 });
 
-/** A run that is not over. */
+/** An unfinished run. */
 export type OpenRun = RowOf<typeof openRunRow>;
 
-/** A run that is over. */
+/** A finished run. */
 export type EndedRun = RowOf<typeof endedRunRow>;
 
 function packCall(planned: PlannedCall): WireMap {
@@ -110,51 +110,54 @@ function packCall(planned: PlannedCall): WireMap {
   return { ...common, target: { tgt: typeof tgt === 'string' ? tgt : [...tgt], tgtType } };
 }
 
-/** What the keys of all runs begin with that are not over. */
+/** Key prefix of unfinished runs. */
 
 const openKey = (jid: string): Key => [...openRunsPrefix, jid];
 const endedKey = (jid: string): Key => ['reactions', 'ended', jid];
 
-/** What a run depends on; each is written with it. */
+/** Conditions of a run. They are written together with it. */
 export interface QueueConditions {
-  /** The place of the run among all that follow from one request: the request again adds none. */
+  /** Position of the run among all runs of one request. A repeated request adds none. */
   readonly mark:
     | { readonly minion: string; readonly request: string; readonly place: string }
     | undefined;
-  /** Only one run of these values in so many milliseconds. */
+  /** Time window in which only one run with these values is allowed. */
   readonly window: { readonly values: readonly unknown[]; readonly lengthMs: number } | undefined;
 }
 
 export interface ReactionQueueOptions {
   readonly store: Pick<Store, 'get' | 'list' | 'write'>;
-  /** `undefined`: no other master has the queue. */
+  /** Cluster of the master. `undefined` if the queue is not shared. */
   readonly cluster: Pick<Cluster, 'follow' | 'isGone' | 'member'> | undefined;
   readonly log: Logger;
-  /** How long runs that end from now on are kept, milliseconds. */
+  /** Retention time of finished runs, in milliseconds. */
   readonly keepMs: number;
-  /** As long as a request that was sent once can still be opened, milliseconds. */
+  /**
+   * Retention time of request marks, in milliseconds: as long as a replayed request can still be
+   * decrypted.
+   */
   readonly keepMarksMs: number;
   readonly now: () => number;
 }
 
-/** A run of another process of the cluster. */
+/** A run of another process in the cluster. */
 interface RunElsewhere {
   readonly run: OpenRun;
   readonly revision: number;
 }
 
 const nobody = '';
-/** Longer than a write takes effect after it has failed. */
+/** Time in milliseconds after which a failed write can no longer take effect. */
 const unconfirmedMs = 60_000;
-/** That no row has. */
+/** Revision that no row has. */
 const noRevision = Number.MAX_SAFE_INTEGER;
 
 /**
- * The runs of reactions in the store: those that are not over, and for `keep_jobs_seconds` those
- * that are. What is written together is either all there after a crash or not at all.
+ * Runs of reactions in the store: unfinished runs, and finished runs for `keep_jobs_seconds`.
+ * Related rows are written atomically.
  *
- * Members of a cluster have one queue. A run is of the process that queued it, or has taken it since;
- * what another one writes of it changes nothing.
+ * Members of a cluster share one queue. A run belongs to the process that queued it or took it over
+ * last. Writes of other processes to it have no effect.
  */
 export class ReactionQueue {
   readonly #options: ReactionQueueOptions;
@@ -162,11 +165,11 @@ export class ReactionQueue {
   readonly #open = new Map<string, OpenRun>();
   readonly #process = randomUUID();
   readonly #elsewhere = new Map<string, RunElsewhere>();
-  /** Of the rows of this process in the store of a cluster. */
+  /** Revisions of this process's rows in the store of a cluster. */
   readonly #revisions = new Map<string, number>();
-  /** Of which nobody knows whether they were kept: they are taken over where they were. */
+  /** Runs whose write may or may not have succeeded. If they were stored, they are taken over. */
   readonly #unconfirmed = new Set<string>();
-  /** In a cluster: of each reaction, who has the runs that are not over, in the order of the log. */
+  /** Owners of the unfinished runs of each reaction in a cluster, in the order of the log. */
   readonly #order = new Map<string, Map<string, string>>();
   readonly #reactions = new Map<string, string>();
   #onLeft: () => void = () => {};
@@ -177,27 +180,30 @@ export class ReactionQueue {
     this.#keepMs = options.keepMs;
   }
 
-  /** With what a master before this one left. @throws StoreError ERR_STORE_CORRUPT */
+  /**
+   * Opens the queue with the runs that a previous process left.
+   * @throws StoreError ERR_STORE_CORRUPT
+   */
   static async open(options: ReactionQueueOptions): Promise<ReactionQueue> {
     const queue = new ReactionQueue(options);
     await followRows(options, openRunsPrefix, (change) => queue.#note(change));
     return queue;
   }
 
-  /** Told when another member of the cluster has left a run. */
+  /** Called when another member of the cluster has left a run. */
   set onLeft(listener: () => void) {
     this.#onLeft = listener;
   }
 
-  /** Told the reaction of each run that has ended at another member of the cluster. */
+  /** Called with the reaction of each run that has ended on another member of the cluster. */
   set onEnded(listener: (reaction: string) => void) {
     this.#onEnded = listener;
   }
 
   /**
-   * In a cluster: so many runs of a reaction that are not over, of all members. Before a run in the
-   * order of the log nothing comes later, so that all members agree on what is among them.
-   * @returns jids; `undefined`: all runs are of this process
+   * Returns the first unfinished runs of a reaction across all members of a cluster. Later writes
+   * never precede a run in the log order, so all members agree on the result.
+   * @returns jids; `undefined` without a cluster, because all runs belong to this process
    */
   first(reaction: string, count: number): readonly string[] | undefined {
     if (this.#options.cluster === undefined) return undefined;
@@ -209,19 +215,19 @@ export class ReactionQueue {
     return jids;
   }
 
-  /** Keeps runs that end from now on so many milliseconds. */
+  /** Sets the retention time of runs that end from now on, in milliseconds. */
   keepFor(milliseconds: number): void {
     this.#keepMs = milliseconds;
   }
 
-  /** Runs that are not over, the oldest first; in a cluster those of other members behind them. */
+  /** Unfinished runs, oldest first. In a cluster, runs of other members follow. */
   get open(): readonly OpenRun[] {
     return [...this.#open.values(), ...Array.from(this.#elsewhere.values(), ({ run }) => run)];
   }
 
   /**
-   * Jids of runs that nobody does any more.
-   * @param isHeld - whether this member goes on with what others left
+   * Returns the jids of runs that no process performs any more.
+   * @param isHeld whether this member takes over the work of others
    */
   abandoned(isHeld: boolean): readonly string[] {
     const { cluster } = this.#options;
@@ -232,7 +238,10 @@ export class ReactionQueue {
     return [...this.#elsewhere.values()].flatMap(({ run }) => (isLeft(run) ? run.jid : []));
   }
 
-  /** Makes a run of another process one of this process, unless a third one was first. */
+  /**
+   * Transfers a run of another process to this one. Returns `undefined` if a third process was
+   * faster.
+   */
   async take(jid: string): Promise<OpenRun | undefined> {
     const known = this.#elsewhere.get(jid);
     if (known === undefined) return undefined;
@@ -256,12 +265,12 @@ export class ReactionQueue {
       const value = openRunRow.encode({ ...run, member: cluster.member, process: nobody });
       const condition = this.#condition(jid);
       await store.write([{ op: 'put', key: openKey(jid), value, ...condition }]).catch(() => {
-        // It is taken over once this member is missed.
+        // Other members take it over when they detect that this member is gone.
       });
     }
   }
 
-  /** In a cluster a write that fails may be applied all the same, now or later. */
+  /** Handles a failed write, which may still be applied now or later in a cluster. */
   #doubt(run: OpenRun): void {
     const { jid } = run;
     if (this.#options.cluster === undefined) return;
@@ -282,13 +291,13 @@ export class ReactionQueue {
     return cluster === undefined ? run : { ...run, member: cluster.member, process: this.#process };
   }
 
-  /** In a cluster: only where this process still has the run. */
+  /** Returns the condition that this process still owns the run, in a cluster. */
   #condition(jid: string): { readonly ifRevision?: number } {
     if (this.#options.cluster === undefined) return {};
     return { ifRevision: this.#revisions.get(jid) ?? noRevision };
   }
 
-  /** What is in the store; in a cluster also what any member makes of it. */
+  /** Applies a row of the store, or a change by any member of the cluster. */
   #note(change: Change): void {
     const jid = (change.type === 'put' ? change.entry : change).key.at(-1) ?? '';
     const { cluster } = this.#options;
@@ -315,7 +324,7 @@ export class ReactionQueue {
     if (run.process === nobody) this.#onLeft();
   }
 
-  /** Whoever takes a run comes behind those that others have by then. */
+  /** Appends a run to the order. A run that is taken over moves behind the existing runs. */
   #enterOrder({ reaction, jid, process = nobody }: OpenRun): void {
     const order = this.#order.get(reaction) ?? new Map<string, string>();
     this.#order.set(reaction, order);
@@ -332,7 +341,7 @@ export class ReactionQueue {
     this.#onEnded(reaction);
   }
 
-  /** How many of a reaction are not over. */
+  /** Returns the number of unfinished runs of a reaction. */
   count(reaction: string): number {
     let count = 0;
     for (const run of this.#open.values()) if (run.reaction === reaction) count += 1;
@@ -340,34 +349,37 @@ export class ReactionQueue {
     return count;
   }
 
-  /** Whether this place of a request led to something, or to nothing, before. */
+  /** Whether this position of a request was already processed, with or without a run. */
   async isKnown(mark: QueueConditions['mark']): Promise<boolean> {
     return mark !== undefined && (await this.#options.store.get(markKey(mark))) !== undefined;
   }
 
-  /** Remembers that nothing follows from this place of a request, also when it comes again. */
+  /**
+   * Records that this position of a request triggers nothing, so that a repeated request does not
+   * either.
+   */
   async remember(mark: QueueConditions['mark']): Promise<void> {
     const { store } = this.#options;
     const operations = this.#putMark(mark).map(({ ifRevision: _new, ...operation }) => operation);
     if (operations.length > 0) await store.write(operations);
   }
 
-  /** Whether a run of these values is in the window; the last word has {@link add}. */
+  /** Whether a run with these values is in the window. The final check is done by {@link add}. */
   async isWithin(reaction: string, window: QueueConditions['window']): Promise<boolean> {
     if (window === undefined) return false;
     return (await this.#options.store.get(onceKey(reaction, window))) !== undefined;
   }
 
   /**
-   * Keeps a run; durable when it resolves with `queued`.
-   * @returns `repeated`: it was kept for the same request before; `once`: there was one in the
-   * window of time
+   * Stores a run. It is durable when the promise resolves with `queued`.
+   * @returns `repeated`: the same request has already stored it; `once`: another run is in the time
+   * window
    */
   async add(run: OpenRun, conditions: QueueConditions): Promise<'queued' | 'repeated' | 'once'> {
     const { store } = this.#options;
     const mark = this.#putMark(conditions.mark);
     const window = this.#putWindow(run.reaction, conditions.window);
-    // At once, so that what is counted meanwhile counts it.
+    // Added before the write, so that concurrent counts include it.
     this.#open.set(run.jid, run);
     try {
       await store.write([
@@ -386,7 +398,10 @@ export class ReactionQueue {
     }
   }
 
-  /** Durable when it resolves: after a crash the run is not done again. */
+  /**
+   * Records that the job was sent. When the promise resolves, this is durable: the run is not
+   * repeated after a crash.
+   */
   async markSent(jid: string): Promise<void> {
     const run = this.#open.get(jid);
     if (run === undefined) return;
@@ -397,14 +412,14 @@ export class ReactionQueue {
     this.#open.set(jid, sent);
   }
 
-  /** Leaves a run in the store, for the next start; in a cluster it is taken again soon. */
+  /** Leaves a run in the store until the next start. In a cluster, a member takes it over soon. */
   leave(jid: string): void {
     const run = this.#open.get(jid);
     this.#open.delete(jid);
     if (run !== undefined) this.#doubt(run);
   }
 
-  /** Ends a run; durable when it resolves. */
+  /** Ends a run. Durable when the promise resolves. */
   async end(
     jid: string,
     outcome: ReactionResult['outcome'],
@@ -417,7 +432,7 @@ export class ReactionQueue {
     const ended = { ...rest, endedAt, outcome, ...(reason === undefined ? {} : { reason }) };
     const expiresAt = endedAt + this.#keepMs;
     const condition = this.#condition(jid);
-    // Where the store fails, the next start finds it again; until then it is over.
+    // If the write fails, the next start finds the run again. Until then it is treated as finished.
     this.#open.delete(jid);
     try {
       await this.#options.store.write([
@@ -431,7 +446,7 @@ export class ReactionQueue {
     return ended;
   }
 
-  /** Runs that are over, the latest jid first. */
+  /** Yields finished runs, latest jid first. */
   async *ended(): AsyncIterableIterator<EndedRun> {
     const { store } = this.#options;
     for await (const entry of store.list(['reactions', 'ended'], { reverse: true })) {
@@ -439,7 +454,7 @@ export class ReactionQueue {
     }
   }
 
-  /** The run of this jid, if it is kept. */
+  /** Returns the run with this jid if it is stored. */
   async find(jid: string): Promise<OpenRun | EndedRun | undefined> {
     const open = this.#open.get(jid) ?? this.#elsewhere.get(jid)?.run;
     if (open !== undefined) return open;

@@ -1,4 +1,4 @@
-/** Reports reactions that were not run: counts each, and logs and emits once a burst. */
+/** Reports reactions that did not run: counts each, and logs and publishes one per burst. */
 
 import type { Logger } from 'pino';
 import { type Events, type MasterContext, tags } from '#master';
@@ -12,7 +12,7 @@ export interface ReactionReportOptions {
   readonly now: () => number;
 }
 
-/** Reports runs that were not done. A burst is a minute, for each reaction and reason. */
+/** Reports runs that were not performed. A burst lasts a minute, for each reaction and reason. */
 export class ReactionReports {
   readonly #options: ReactionReportOptions;
   readonly #bursts: TokenBuckets;
@@ -22,17 +22,17 @@ export class ReactionReports {
     this.#bursts = new TokenBuckets({ perSecond: 1 / 60, burst: 1 }, options.now);
   }
 
-  /** Counts what needs nobody's attention. */
+  /** Counts an event that is not logged or published. */
   count(reason: string): void {
     this.#options.counters.count(`reaction-${reason}`);
   }
 
-  /** An event was wanted, and nothing follows from it. */
+  /** Reports a matching event that triggers no run. */
   dropped(reaction: string, reason: string, fields: WireMap): void {
     this.#tell('dropped', reaction, reason, fields);
   }
 
-  /** A run that no rule permits. */
+  /** Reports a run that no rule permits. */
   denied(reaction: string, jid: string, reason: string): void {
     this.#tell('denied', reaction, 'denied', { jid, why: reason });
   }

@@ -1,6 +1,4 @@
-/**
- * Executes the runs of the queue, with a limit for each reaction.
- */
+/** Performs the runs of the queue, with a limit for each reaction. */
 
 import type { Logger } from 'pino';
 import type { ReactionResult } from '#master';
@@ -11,7 +9,9 @@ import type { TargetedCall } from './reaction-planner.ts';
 import type { OpenRun, ReactionQueue } from './reaction-queue.ts';
 import type { ReactionReports } from './reaction-reports.ts';
 
-/** How long a run that a master before this one left waits for its minions to come back. */
+/**
+ * Time that a run left by a previous process waits for its minions to reconnect, in milliseconds.
+ */
 const graceMs = 30_000;
 const lookMs = 100;
 
@@ -19,19 +19,19 @@ export interface ReactionWorkerOptions extends ReactionCalls {
   readonly reactions: () => readonly CompiledReaction[];
   readonly queue: ReactionQueue;
   readonly reports: ReactionReports;
-  /** Whether a minion can be reached. */
+  /** Whether a minion is reachable. */
   readonly isReachable: (id: string) => Promise<boolean>;
-  /** Ends the wait for what is under way. */
+  /** Ends the wait for running work. */
   readonly closing: AbortSignal;
   readonly log: Logger;
 }
 
-/** Executes the queue. Runs of one reaction start in the order in which they were queued. */
+/** Performs the queue. Runs of one reaction start in queue order. */
 export class ReactionWorker {
   readonly #options: ReactionWorkerOptions;
-  /** By reaction and jid. */
+  /** Waiting runs by reaction and jid. */
   readonly #waiting = new Map<string, Map<string, OpenRun>>();
-  /** Runs under way, by reaction. */
+  /** Number of running runs by reaction. */
   readonly #running = new Map<string, number>();
   readonly #work = new Set<Promise<void>>();
 
@@ -39,26 +39,26 @@ export class ReactionWorker {
     this.#options = options;
   }
 
-  /** Takes a run that is in the queue. */
+  /** Adds a queued run. */
   start(run: OpenRun): void {
     const waiting = this.#waiting.get(run.reaction) ?? new Map<string, OpenRun>();
     this.#waiting.set(run.reaction, waiting.set(run.jid, run));
     this.startNext(run.reaction);
   }
 
-  /** Takes what a master before this one left; what has come since is taken already. */
+  /** Resumes runs that a previous process left. New runs are added by `start`. */
   resume(left: readonly OpenRun[]): void {
     for (const run of left) {
       this.#track(run.isSent ? this.#end(run, { outcome: 'interrupted' }) : this.#whenPresent(run));
     }
   }
 
-  /** Waits for what is under way, which the closing signal ends. */
+  /** Waits for running work, which the closing signal ends. */
   async close(): Promise<void> {
     await Promise.all(this.#work);
   }
 
-  /** Starts what may run now of a reaction. */
+  /** Starts the runs of a reaction that may start now. */
   startNext(name: string): void {
     const { closing, log, queue } = this.#options;
     const { maxConcurrent = 1 } = this.#find(name)?.reaction ?? {};
@@ -75,7 +75,10 @@ export class ReactionWorker {
     this.#running.set(name, running + 1);
     const work = this.#perform(run).catch((error: unknown) => {
       queue.leave(run.jid);
-      log.error({ reaction: name, jid: run.jid, err: error }, 'reaction left for the next start');
+      log.error(
+        { reaction: name, jid: run.jid, err: error },
+        'cannot perform a reaction; it is repeated at the next start',
+      );
     });
     this.#track(
       work.finally(() => {
@@ -94,7 +97,7 @@ export class ReactionWorker {
     const timeout = AbortSignal.timeout(compiled.reaction.timeoutSeconds * 1000);
     const { signal, unlink } = linkSignals(timeout, closing);
     const result = await performRun(parts, run, signal).finally(unlink);
-    // It stays in the store: the next start looks whether it has left.
+    // The run stays in the store. The next start checks whether its job was sent.
     if (closing.aborted) return;
     if (result.outcome === 'denied') reports.denied(run.reaction, run.jid, result.reason ?? '');
     await this.#end(run, result);
@@ -107,7 +110,10 @@ export class ReactionWorker {
     log.info({ reaction, jid, outcome, reason }, 'reaction ended');
   }
 
-  /** Minions need some seconds to come back to a master; what is published before is lost to them. */
+  /**
+   * Minions need some seconds to reconnect to a restarted master. They miss jobs published before
+   * that.
+   */
   async #whenPresent(run: OpenRun): Promise<void> {
     const { closing, isReachable } = this.#options;
     const deadline = performance.now() + graceMs;
@@ -135,7 +141,7 @@ export class ReactionWorker {
   #track(work: Promise<void>): void {
     const done = work
       .catch((error: unknown) => {
-        this.#options.log.error({ err: error }, 'reaction was not finished');
+        this.#options.log.error({ err: error }, 'cannot finish a reaction');
       })
       .finally(() => this.#work.delete(done));
     this.#work.add(done);
@@ -150,7 +156,7 @@ function firstIn(
   return undefined;
 }
 
-/** Ends early with the signal. */
+/** Waits, at most until the signal is aborted. */
 function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = (): void => {

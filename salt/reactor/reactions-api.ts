@@ -1,4 +1,4 @@
-/** The interface `reactions`. */
+/** The `reactions` interface of the master. */
 
 import { type MasterApi, MasterError, type ReactionInfo, type ReactionRun } from '#master';
 import type { CompiledReaction } from './compile-reactions.ts';
@@ -20,7 +20,7 @@ export function createReactionsApi({ reactions, queue }: ReactionsApiDeps): Mast
     show: async (name) => {
       const found = reactions().find(({ reaction }) => reaction.name === name);
       if (found === undefined) {
-        throw new MasterError('ERR_REACTION_UNKNOWN', 'there is no reaction of this name');
+        throw new MasterError('ERR_REACTION_UNKNOWN', 'unknown reaction');
       }
       return describe(found);
     },

@@ -30,7 +30,7 @@ import { openReactorFiles } from './reactor-files.ts';
 import { createReactorPlanner } from './reactor-planner.ts';
 import type { ReactorEntries } from './reactor-runner.ts';
 
-/** Between two looks for what members left that are gone. */
+/** Interval between checks for runs of members that are gone, in milliseconds. */
 const takeOverMs = 5000;
 
 export interface ReactionDeps {
@@ -47,11 +47,14 @@ export interface ReactionDeps {
 export interface Reactions {
   readonly api: MasterApi['reactions'];
   readonly intake: ReactionIntake;
-  /** Begins with what a master before this one left, and with the master's own events. */
+  /** Resumes runs of a previous process and starts to receive the master's own events. */
   start(): void;
 }
 
-/** @throws StoreError ERR_STORE_CORRUPT */
+/**
+ * Opens the reactions.
+ * @throws StoreError ERR_STORE_CORRUPT
+ */
 export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
   const { config, context, events, jobs, calls, sls, reactors } = deps;
   const { store, cluster, duties, now, counters, closers } = context;
@@ -59,7 +62,7 @@ export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
   const log = context.log.child({ component: 'reactions' });
   const end = new AbortController();
   const closing = AbortSignal.any([context.closing, end.signal]);
-  // Every run that is under way listens to it.
+  // Every running run adds a listener.
   setMaxListeners(0, closing);
   const compile = (current: MasterConfig): CompiledReaction[] =>
     compileReactions({ ...current, reactor: reactors.over(current.reactor) }, jobs.targets, sls);
@@ -103,7 +106,7 @@ export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
     onQueued: (run) => worker.start(run),
   });
   let looking = Promise.resolve();
-  /** In a cluster: goes on with what other processes left. */
+  /** Takes over runs of other processes, in a cluster. */
   const takeOver = (): void => {
     looking = looking
       .then(async () => {
@@ -114,7 +117,7 @@ export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
         }
       })
       .catch((error: unknown) => {
-        log.warn({ err: error }, 'what another member left of reactions was not taken over');
+        log.warn({ err: error }, 'cannot take over the reactions of another member');
       });
   };
   let following = Promise.resolve();
@@ -138,7 +141,7 @@ export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
         takeOver();
       }
       following = followOwnEvents({ bus, intake, reports, closing }).catch((error: unknown) => {
-        log.error({ err: error }, "the master's own events lead to no reactions any more");
+        log.error({ err: error }, "reactions no longer receive the master's own events");
       });
     },
   };
@@ -152,7 +155,7 @@ export interface ReactionCallDeps {
   readonly commands: () => NonNullable<OpenExtension['commands']> | undefined;
 }
 
-/** What reactions can do, by the policy. */
+/** Returns the parts of the master that reactions use. */
 export function createReactionCalls({
   jobs,
   users,
@@ -171,7 +174,7 @@ export interface ReactorSlsDeps {
   readonly functions: Functions;
 }
 
-/** Plans by a file of the option `reactor`. */
+/** Creates the planner of a file of the option `reactor`. */
 type ReactorSls = (reference: string) => Planner;
 
 export async function createReactorSls({
@@ -202,14 +205,14 @@ export async function createReactorSls({
   return (reference) => createReactorPlanner(reference, { files, rules, rendering, takes, now });
 }
 
-/** What the policy is asked about. */
+/** Returns the policy actions that a reaction uses. */
 function actionsOf(action: ReactionAction): readonly RuleAction[] {
   if ('sls' in action) return ['publish', 'runner', 'wheel'];
   if ('command' in action) return ['command'];
   return 'run' in action ? ['publish'] : ['runner'];
 }
 
-/** A reaction is denied everything that no rule permits it. */
+/** Warns about reactions without any rule, because the policy denies all their calls. */
 function warnOfPowerless(
   compiled: readonly CompiledReaction[],
   { policy }: ReactionCalls,
@@ -220,6 +223,6 @@ function warnOfPowerless(
     const actions = actionsOf(action);
     if (actions.some((one) => hasRules(serviceOf(name), one, policy.current))) continue;
     const fields = { reaction: name, action: actions.join(', ') };
-    log.warn(fields, 'no rule permits this reaction anything');
+    log.warn(fields, 'no rule permits any call of this reaction');
   }
 }

@@ -1,4 +1,4 @@
-/** Calls of a reactor file: the function, target and arguments of a chunk. */
+/** Reads the calls of a reactor file: function, target and arguments of a chunk. */
 
 import { parseArgument } from '#master';
 import {
@@ -16,10 +16,10 @@ import { toWire } from '../render/pillar-wire.ts';
 import type { PlannedCall, PlanObstacle, TargetedCall } from './reaction-planner.ts';
 import type { Chunk } from './reactor-chunks.ts';
 
-/** Whether a runner or a wheel function takes a keyword. */
+/** Whether a runner or wheel function has a keyword parameter. */
 export type Takes = (kind: 'runner' | 'wheel', fun: string, name: string) => boolean;
 
-/** The call cannot be made. */
+/** A call that cannot be made. */
 export class CallRefused extends Error {
   readonly reason: PlanObstacle;
 
@@ -30,31 +30,34 @@ export class CallRefused extends Error {
   }
 }
 
-/** What every chunk has, or Salt takes for itself: no keyword of a function. */
+/** Arguments of every chunk and of Salt itself, which are not keywords of a function. */
 const internal: ReadonlySet<PlainData> = new Set([
   ...['__id__', '__sls__', 'arg', 'args', 'fun', 'key', 'kwarg', 'name', 'name_order', 'order'],
   'state',
 ]);
 
-/** Keywords of runners that are targets or patterns. */
+/** Keywords of runners that contain targets or patterns. */
 const patternNames: ReadonlySet<PlainData> = new Set(['tgt', 'target', 'match']);
-/** Keywords that say how a target is read. */
+/** Keywords that select the type of a target. */
 const kindNames: ReadonlySet<PlainData> = new Set(['tgt_type', 'expr_form']);
-/** Keywords that name a function, or are a compound target. */
+/** Keywords that contain a function name or a compound target. */
 const plainNames: ReadonlySet<PlainData> = new Set(['fun', 'function', 'func', 'expr']);
-/** Positional arguments that name a function, or are a compound target, by runner. */
+/** Indexes of positional arguments with a function name or a compound target, by runner. */
 const plainPlaces: ReadonlyMap<string, number> = new Map([
   ['salt.cmd', 0],
   ['salt.execute', 1],
   ['mine.get', 1],
   ['match.compound_matches', 0],
 ]);
-/** Kinds of targets whose text can mean more than one minion. */
+/** Matches kinds of targets whose text can match more than one minion. */
 const expressionKind = /^(?:compound|grain|ipcidr|node|pcre|pillar|range)/i;
 
 type Arguments = Pick<PlannedCall, 'arg' | 'kwarg'>;
 
-/** @throws CallRefused */
+/**
+ * Reads the call of a chunk.
+ * @throws CallRefused
+ */
 export function callOf(chunk: Chunk, text: EventText, takes: Takes): PlannedCall {
   const state = chunk.get('state');
   const fun = functionOf(chunk, text);
@@ -64,36 +67,42 @@ export function callOf(chunk: Chunk, text: EventText, takes: Takes): PlannedCall
   }
   if (state === 'runner' || state === 'wheel') {
     const named = (): PillarMap => {
-      // Salt takes `arg` alone for an argument of the function.
-      if (chunk.has('arg')) throw new CallRefused('form', 'expected kwarg beside arg');
+      // In Salt, `arg` alone would be an argument of the function.
+      if (chunk.has('arg')) throw new CallRefused('form', 'arg requires kwarg beside it');
       return keywordsAmong(chunk, (name) => takes(state, fun, name));
     };
     refusePatterns(state, fun, chunk, text);
     return { kind: state, fun, ...argumentsOf(chunk, text, named) };
   }
   if (state === 'caller') {
-    throw new CallRefused('caller', 'caller runs in the master, which has no modules; use local');
+    throw new CallRefused(
+      'caller',
+      'caller would run modules in the master, which has none; use local',
+    );
   }
-  throw new CallRefused('form', 'expected local, runner or wheel');
+  throw new CallRefused('form', 'the state must be local, runner or wheel');
 }
 
 function functionOf(chunk: Chunk, text: EventText): string {
   const fun = chunk.get('fun');
   if (typeof fun === 'string' && text.isIn(fun)) {
-    throw new CallRefused('pattern', 'the function is text of the event');
+    throw new CallRefused('pattern', 'the function must not contain text of the event');
   }
   if (typeof fun !== 'string' || !isFunctionName(fun)) {
-    throw new CallRefused('form', 'expected module.function');
+    throw new CallRefused('form', 'the function must be module.function');
   }
   return fun;
 }
 
-/** Text of the event is a whole id or a part of one: in an expression it could mean others. */
+/**
+ * Reads the target. Text of the event must be an id or a part of one, because it could match other
+ * minions in an expression.
+ */
 function targetOf(chunk: Chunk, text: EventText): TargetedCall['target'] {
   const [tgt, type] = [chunk.get('tgt'), chunk.get('tgt_type') ?? 'glob'];
   const tgtType = typeof type === 'string' && !text.isIn(type) ? type : undefined;
   if (tgt === undefined || tgtType === undefined) {
-    throw new CallRefused('form', 'expected tgt, and text as tgt_type');
+    throw new CallRefused('form', 'tgt is missing, or tgt_type is not text');
   }
   if (isList(tgt)) return { tgt: tgt.map((id) => text.restore(plainText(id))), tgtType: 'list' };
   const whole = plainText(tgt);
@@ -109,17 +118,20 @@ function targetOf(chunk: Chunk, text: EventText): TargetedCall['target'] {
   if (text.isIn(whole)) {
     const id = text.restore(whole);
     if (tgtType === 'glob' && isLiteralId(id)) return { tgt: id, tgtType };
-    throw new CallRefused('pattern', 'the target is text of the event; use tgt_type: list');
+    throw new CallRefused('pattern', 'the target contains text of the event; use tgt_type: list');
   }
   return { tgt: whole, tgtType: tgtType.startsWith('node') ? 'nodegroup' : tgtType.toLowerCase() };
 }
 
-/** A glob that means the minion of this id alone. */
+/** Whether a glob matches only the minion with this id. */
 function isLiteralId(id: string): boolean {
   return isNewMinionId(id);
 }
 
-/** What a wheel function is given is often a pattern, for instance of keys. */
+/**
+ * Refuses event text as a pattern. Arguments of wheel functions are often patterns, for example of
+ * keys.
+ */
 function refusePatterns(
   kind: 'runner' | 'wheel',
   fun: string,
@@ -151,11 +163,14 @@ function refusePatterns(
     isPlainPlace ||
     (isExpression && hasEventText(arg, text))
   ) {
-    throw new CallRefused('pattern', 'text of the event would be a pattern or a function');
+    throw new CallRefused(
+      'pattern',
+      'text of the event must not be used as a pattern or a function',
+    );
   }
 }
 
-/** Texts `name=value` among positional arguments, as keywords. */
+/** Returns the positional texts `name=value` as keywords. */
 function keywordsIn(positions: readonly PlainData[]): PillarMap {
   const found = positions.flatMap((it) => {
     const [, name, value] = typeof it === 'string' ? (keyword.exec(it) ?? []) : [];
@@ -168,12 +183,12 @@ function hasEventText(data: PlainData, text: EventText): boolean {
   return textsOf(data).some((it) => text.isIn(it));
 }
 
-/** Whether text of the event in a target may mean more than one minion. */
+/** Whether text of the event in a target may match more than one minion. */
 function isUnsafeTarget(data: PlainData, text: EventText): boolean {
   return textsOf(data).some((it) => text.isIn(it) && !isLiteralId(text.restore(it)));
 }
 
-/** All texts in a value, keys of maps among them. */
+/** Returns all texts in a value, including keys of maps. */
 function textsOf(data: PlainData): string[] {
   if (typeof data === 'string') return [data];
   if (isList(data)) return data.flatMap(textsOf);
@@ -181,17 +196,20 @@ function textsOf(data: PlainData): string[] {
   return [...data].flatMap(([key, value]) => [...textsOf(key), ...textsOf(value)]);
 }
 
-/** @param named the keywords that stand beside `fun`, in the old form */
+/**
+ * Reads the arguments.
+ * @param named keywords beside `fun`, in the old form
+ */
 function argumentsOf(chunk: Chunk, text: EventText, named: () => PillarMap): Arguments {
   const args = chunk.get('args');
   if (args !== undefined) return { arg: [], kwarg: keywords(newForm(args), text) };
   const { arg, kwarg: own } = positional(chunk.get('arg') ?? [], text);
   const given = chunk.get('kwarg') ?? named();
-  if (!isPillarMap(given)) throw new CallRefused('form', 'kwarg is not a map');
+  if (!isPillarMap(given)) throw new CallRefused('form', 'kwarg must be a map');
   return { arg, kwarg: { ...own, ...keywords(given, text) } };
 }
 
-/** A map, or a list of maps with one name each. */
+/** Reads a map, or a list of maps with one name each. */
 function newForm(args: PlainData): PillarMap {
   if (isPillarMap(args)) return args;
   const items = isList(args) ? args : [];
@@ -201,12 +219,15 @@ function newForm(args: PlainData): PillarMap {
   });
   const complete = pairs.filter((pair) => pair !== undefined);
   if (complete.length === 0 || complete.length < pairs.length) {
-    throw new CallRefused('form', 'args is neither a map nor a list of maps with one name each');
+    throw new CallRefused('form', 'args must be a map or a list of maps with one name each');
   }
   return new Map(complete);
 }
 
-/** As minions read them: `name=value` is a keyword [WIRE 11.5]. Text of the event makes none. */
+/**
+ * Reads positional arguments like minions: `name=value` is a keyword [WIRE 11.5]. Text of the event
+ * never becomes a keyword.
+ */
 function positional(data: PlainData, text: EventText): Arguments {
   const arg: WireValue[] = [];
   const kwarg: Record<string, WireValue> = {};
@@ -216,7 +237,7 @@ function positional(data: PlainData, text: EventText): Arguments {
     if (name !== undefined && rest !== undefined) {
       kwarg[name] = text.isIn(rest) ? settled(rest, text) : parseArgument(rest);
     } else if (typeof value === 'string' && isKeywordText(value)) {
-      throw new CallRefused('positional-text', 'text of the event would be a keyword');
+      throw new CallRefused('positional-text', 'text of the event must not become a keyword');
     } else {
       arg.push(value);
     }
@@ -227,11 +248,11 @@ function positional(data: PlainData, text: EventText): Arguments {
 const keyword = /^([\p{L}_][\p{L}\p{N}_.-]*)=(?!=)(.*)$/su;
 
 /**
- * What stands beside `fun` in the old form: for Salt each is an argument of the function, and one
- * that it does not take spoils the call.
+ * Returns the keywords beside `fun` in the old form. In Salt each is an argument of the function,
+ * and an unknown one makes the call fail.
  */
 function keywordsAmong(chunk: Chunk, takes: (name: string) => boolean): PillarMap {
-  // One that takes whatever it is given must not get what is ours.
+  // A function that accepts any keyword must not get our internal ones.
   const takesAll = takes('');
   const found = new Map<PlainData, PlainData>();
   for (const [name, value] of chunk) {
@@ -241,7 +262,7 @@ function keywordsAmong(chunk: Chunk, takes: (name: string) => boolean): PillarMa
     } else if (isTaken) {
       found.set(name, value);
     } else {
-      throw new CallRefused('form', 'the function takes no argument of a name that is given');
+      throw new CallRefused('form', 'the function does not accept one of the given arguments');
     }
   }
   return found;
@@ -251,16 +272,16 @@ function keywords(map: PillarMap, text: EventText): Record<string, WireValue> {
   const kwarg: Record<string, WireValue> = {};
   for (const [key, value] of map) {
     const name = plainText(key);
-    // Names with two underscores are Salt's own: `__kwarg__`, `__pub_jid`.
+    // Names with two underscores are internal to Salt: `__kwarg__`, `__pub_jid`.
     if (text.isIn(name) || name.startsWith('__')) {
-      throw new CallRefused('form', 'a keyword is no name');
+      throw new CallRefused('form', 'a keyword is not a valid name');
     }
     kwarg[name] = settled(value, text);
   }
   return kwarg;
 }
 
-/** A value with the texts of the event in it. */
+/** Converts a value and inserts the texts of the event. */
 function settled(data: PlainData, text: EventText): WireValue {
   refuseDashes(data, text);
   for (const it of textsOf(data)) {
@@ -269,11 +290,14 @@ function settled(data: PlainData, text: EventText): WireValue {
   return toWire(text.restoreAll(data));
 }
 
-/** Programs take text that begins so for an option. */
+/**
+ * Refuses event text at the start of a value if it begins with a dash, because programs would parse
+ * it as an option.
+ */
 function refuseDashes(data: PlainData, text: EventText): void {
   if (typeof data === 'string') {
     const isDash = text.restore(data).startsWith('-') && !data.startsWith('-');
-    if (isDash) throw new CallRefused('dash', 'text of the event begins with a dash');
+    if (isDash) throw new CallRefused('dash', 'text of the event must not begin with a dash');
   } else if (isList(data)) {
     for (const item of data) refuseDashes(item, text);
   } else if (isPillarMap(data)) {
@@ -284,14 +308,14 @@ function refuseDashes(data: PlainData, text: EventText): void {
   }
 }
 
-/** A map with `__kwarg__` would be the keywords of the function. */
+/** Refuses a map with `__kwarg__`, which would become the keywords of the function. */
 function refuseReserved(key: PlainData, text: EventText): void {
   if (typeof key === 'string' && text.isIn(key) && text.restore(key).startsWith('__')) {
     throw new CallRefused('positional-text', 'a key of the event begins with two underscores');
   }
 }
 
-/** A minion would call or look up what the event says. */
+/** Refuses event text that a minion would call or look up. */
 function refuseInterpreted(eventText: string): void {
   const interpreted = findInterpretedText(eventText);
   if (interpreted !== undefined) {

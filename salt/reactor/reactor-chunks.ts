@@ -1,17 +1,17 @@
-/** Chunks of a reactor file, verified and in the order of their calls. */
+/** Validates the chunks of a reactor file and returns them in call order. */
 
 import type { PlainData } from '#template';
 import { orderChunks } from '../render/chunk-order.ts';
 import { isList, isPillarMap } from '../render/pillar-data.ts';
 import { textOf } from '../render/pillar-wire.ts';
 
-/** Everything that is said of one call, by name: `state`, `fun`, `name`, `tgt`, `args` and so on. */
+/** Arguments of one call by name: `state`, `fun`, `name`, `tgt`, `args` and so on. */
 export type Chunk = ReadonlyMap<PlainData, PlainData>;
 
-/** What a file says of one id: for each `state` what is said of it, the name of a function among it. */
+/** Declaration of one id: arguments by `state`, including the function's name. */
 type Body = ReadonlyMap<PlainData, PlainData>;
 
-/** The file does not have the form of one for the reactor. */
+/** The file is not a valid reactor file. */
 export class FormError extends Error {
   constructor(problem: string) {
     super(problem);
@@ -19,12 +19,15 @@ export class FormError extends Error {
   }
 }
 
-/** Requisites mean nothing here, and are held to their form all the same. */
+/** Requisites, which have no effect in reactor files but must be well formed. */
 const requisites: ReadonlySet<PlainData> = new Set(['require', 'watch', 'prereq', 'onchanges']);
 
-/** @throws FormError: then nothing of the file is done */
+/**
+ * Reads the chunks of a file.
+ * @throws FormError if any part is invalid; then no call of the file is made
+ */
 export function chunksOf(data: PlainData): Chunk[] {
-  if (!isPillarMap(data)) throw new FormError('it is not a map of ids');
+  if (!isPillarMap(data)) throw new FormError('the file must contain a map of ids');
   const bodies = Array.from(data, ([id, body]) => [id, padded(id, body)] as const);
   const isOwn = ([id]: readonly [PlainData, Body]): boolean => {
     return typeof id === 'string' && id.startsWith('__');
@@ -41,25 +44,25 @@ export function chunksOf(data: PlainData): Chunk[] {
   );
 }
 
-/** `local.cmd.run: [args]` as `local: [args, cmd.run]`. */
+/** Converts `local.cmd.run: [args]` to `local: [args, cmd.run]`. */
 function padded(id: PlainData, body: PlainData): Body {
   if (typeof body === 'string' && body.includes('.')) {
     const [state, fun] = split(body);
     return new Map([[state, [fun]]]);
   }
-  if (!isPillarMap(body)) throw new FormError(`${named(id)} is not a map`);
+  if (!isPillarMap(body)) throw new FormError(`${named(id)} must be a map`);
   const result = new Map(body);
   const seen = new Set<string>();
   const keys = [...body.keys()];
   if (!keys.every((key) => typeof key === 'string')) {
-    throw new FormError(`${named(id)} has a key that is not text`);
+    throw new FormError(`${named(id)} has a key other than text`);
   }
   for (const key of keys.sort()) {
     const args = body.get(key);
     if (key.startsWith('_') || !isList(args)) continue;
     const [state, fun] = split(key);
     if (fun === '') seen.add(key);
-    // As in Salt, the second one of a kind is left as it is, and does nothing.
+    // As in Salt, a second declaration of the same kind is left unchanged and has no effect.
     if (fun === '' || seen.has(state)) continue;
     result.delete(key);
     result.set(state, [...args, fun]);
@@ -74,10 +77,10 @@ function split(name: string): [state: string, fun: string] {
 }
 
 function verify(id: PlainData, body: Body): void {
-  if (typeof id !== 'string') throw new FormError(`${named(id)} is not text; it may need quotes`);
+  if (typeof id !== 'string') throw new FormError(`${named(id)} must be text; it may need quotes`);
   for (const [state, args] of body) {
     if (String(state).startsWith('__')) continue;
-    if (!isList(args)) throw new FormError(`${named(id)}: ${String(state)} is not a list`);
+    if (!isList(args)) throw new FormError(`${named(id)}: ${String(state)} must be a list`);
     verifyFunctions(`${named(id)}: ${String(state)}`, String(state), args);
     for (const arg of args) verifyRequisite(named(id), arg);
   }
@@ -100,7 +103,7 @@ function verifyRequisite(place: string, arg: PlainData): void {
   const [[name, value] = [null, null]] = arg;
   if (!requisites.has(name)) return;
   const isForm = isList(value) && arg.size === 1 && value.every(isRequisite);
-  if (!isForm) throw new FormError(`${place}: ${String(name)} is not a list of ids`);
+  if (!isForm) throw new FormError(`${place}: ${String(name)} must be a list of ids`);
 }
 
 function isRequisite(item: PlainData): boolean {
@@ -127,7 +130,7 @@ function compile(id: PlainData, body: Body): Map<PlainData, PlainData>[] {
   });
 }
 
-/** One of several that differ in `name`, and in what is said with it. */
+/** Returns the chunk of one entry of `names`, with its own arguments. */
 function namedChunk(
   fields: ReadonlyMap<PlainData, PlainData>,
   name: PlainData,

@@ -11,20 +11,23 @@ import type { SourceFile } from '../render/source-file.ts';
 
 export interface ReactorFilesOptions {
   readonly fileServer: FileServer;
-  /** Directories that nothing is read from. */
+  /** Directories that are never read. */
   readonly hidden: readonly string[];
   readonly trimBlocks: boolean;
   readonly lstripBlocks: boolean;
 }
 
-/** The files of the reactor as they are now; each is parsed once as long as it does not change. */
+/** Current files of the reactor. Each version of a file is parsed once. */
 export interface ReactorFiles {
   /**
-   * Those that a reference of the option `reactor` means; none: it means nothing.
+   * Returns the files that a reference of the option `reactor` matches, possibly none.
    * @throws MasterError ERR_PILLAR_FILE
    */
   find(reference: string): Promise<readonly SourceFile[]>;
-  /** What a template imports: as in Salt, from the file server. @throws MasterError ERR_PILLAR_FILE */
+  /**
+   * Returns a file that a template imports. As in Salt, imports come from the file server.
+   * @throws MasterError ERR_PILLAR_FILE
+   */
   imported(place: string): Promise<SourceFile | undefined>;
 }
 

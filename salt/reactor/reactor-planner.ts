@@ -1,4 +1,4 @@
-/** The planner for the option `reactor`. */
+/** Plans the calls of the option `reactor`. */
 
 import { MasterError, type ReactionEvent } from '#master';
 import { formatEventStamp } from '#minion-protocol';
@@ -16,11 +16,14 @@ export interface ReactorDeps {
   readonly rules: ReactorRules;
   readonly rendering: Renderer;
   readonly takes: Takes;
-  /** Milliseconds since 1970. */
+  /** Returns milliseconds since 1970. */
   readonly now: () => number;
 }
 
-/** @param reference of a file, or of several by a glob */
+/**
+ * Creates a planner.
+ * @param reference reference to a file, or a glob of files
+ */
 export function createReactorPlanner(reference: string, parts: ReactorDeps): Planner {
   return async (event) => {
     if (isOwnDoing(event)) return { calls: [], refused: [] };
@@ -33,7 +36,10 @@ export function createReactorPlanner(reference: string, parts: ReactorDeps): Pla
   };
 }
 
-/** As in Salt, what a reaction has run in the master leads to no other. */
+/**
+ * Whether a reaction caused this event in the master. As in Salt, such events trigger no further
+ * reactions.
+ */
 function isOwnDoing({ tag, sender, body }: ReactionEvent): boolean {
   if (sender !== undefined || !/^salt\/(?:run|wheel)\//.test(tag)) return false;
   return typeof body.user === 'string' && body.user.startsWith('reaction:');
@@ -46,7 +52,7 @@ async function planAll(
 ): Promise<readonly Plan[]> {
   try {
     const files = await parts.files.find(reference);
-    if (files.length === 0) return [refused({ reason: 'no-file', why: 'there is no such file' })];
+    if (files.length === 0) return [refused({ reason: 'no-file', why: 'the file does not exist' })];
     return await Promise.all(files.map((file) => planFile(file, event, parts)));
   } catch (error) {
     if (error instanceof MasterError) return [refused({ reason: 'render', why: error.message })];
@@ -75,7 +81,10 @@ async function planFile(file: SourceFile, event: ReactionEvent, parts: ReactorDe
   return { calls, refused: failures };
 }
 
-/** @throws what is no fault of the file */
+/**
+ * Converts an error to a refusal.
+ * @throws the error itself if the file is not its cause
+ */
 function whyNot(error: unknown, path: string): Refusal {
   if (error instanceof FormError) return { reason: 'form', why: `${path}: ${error.message}` };
   if (error instanceof TemplateError) return { reason: 'render', why: described(error) };
@@ -83,7 +92,7 @@ function whyNot(error: unknown, path: string): Refusal {
   throw error;
 }
 
-/** What these say may have words of the event in it. */
+/** Codes of errors whose messages may contain event data. */
 const telling: ReadonlySet<string> = new Set([
   'ERR_TEMPLATE_RUNTIME',
   'ERR_TEMPLATE_FUNCTION',

@@ -1,4 +1,4 @@
-/** What reads reactor files without an event. */
+/** Exports for reading reactor files without an event. */
 
 export { pipeOf } from '../render/render-pipe.ts';
 export { chunksOf, FormError } from './reactor-chunks.ts';

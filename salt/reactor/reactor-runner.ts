@@ -1,4 +1,4 @@
-/** The `reactor` runner: the option `reactor`, changed in memory [salt/runners/reactor.py]. */
+/** The `reactor` runner, which changes the option `reactor` in memory [salt/runners/reactor.py]. */
 
 import { type LiveConfig, type ReactorEntry, readReactorEntries } from '#config';
 import { MasterError } from '#master';
@@ -10,24 +10,27 @@ import {
 } from '../functions/define-function.ts';
 import { ignored, required, target, text } from '../functions/parameters.ts';
 
-/** Entries that may be added, and what one may have. */
+/** Maximum number of added entries, of files in one entry, and of characters in a text. */
 const maxAdded = 1000;
 const maxFiles = 100;
 const maxText = 4096;
 
-/** The option `reactor` with what was added and deleted since the start; it outlives reloads. */
+/**
+ * The option `reactor` with entries added and deleted since the start. These changes survive
+ * configuration reloads.
+ */
 export class ReactorEntries {
   readonly #config: Pick<LiveConfig, 'current'>;
   readonly #added = new Map<string, ReactorEntry>();
   readonly #deleted = new Set<string>();
-  /** Puts the entries in force. */
+  /** Called to apply changed entries. */
   onChange: () => void = () => {};
 
   constructor(config: Pick<LiveConfig, 'current'>) {
     this.#config = config;
   }
 
-  /** What is in force where the configuration says `configured`. */
+  /** Returns the effective entries for the configured ones. */
   over(configured: readonly ReactorEntry[]): readonly ReactorEntry[] {
     const left = configured.filter(({ tag }) => !this.#deleted.has(tag));
     return [...left, ...this.#added.values()];
@@ -37,26 +40,33 @@ export class ReactorEntries {
     return this.over(this.#config.current.reactor);
   }
 
-  /** @returns whether there was none of this tag. @throws MasterError ERR_ARGS */
+  /**
+   * Adds an entry.
+   * @returns whether the tag had no entry before
+   * @throws MasterError ERR_ARGS
+   */
   add(tag: string, sls: string | readonly string[]): boolean {
     if (this.#has(tag)) return false;
     const files = typeof sls === 'string' ? [sls] : sls;
     if (this.#added.size >= maxAdded || files.length > maxFiles) {
       const bounds = `${maxAdded} reactors of ${maxFiles} files`;
-      throw new MasterError('ERR_ARGS', `reactor.add keeps no more than ${bounds}`);
+      throw new MasterError('ERR_ARGS', `reactor.add accepts at most ${bounds}`);
     }
     const isShort = [tag, ...files].every(({ length }) => length <= maxText);
     const [entry] = (isShort ? readReactorEntries([{ tag, sls: files }]) : undefined) ?? [];
     if (entry === undefined || files.length === 0) {
-      const expected = 'a glob on tags, and files (salt://…, or absolute paths)';
-      throw new MasterError('ERR_ARGS', `reactor.add: expected ${expected}`);
+      const expected = 'requires a tag glob and files (salt://… or absolute paths)';
+      throw new MasterError('ERR_ARGS', `reactor.add ${expected}`);
     }
     this.#added.set(tag, entry);
     this.onChange();
     return true;
   }
 
-  /** @returns whether there was one of this tag */
+  /**
+   * Deletes an entry.
+   * @returns whether the tag had an entry
+   */
   delete(tag: string): boolean {
     if (!this.#has(tag)) return false;
     if (!this.#added.delete(tag)) this.#deleted.add(tag);
@@ -73,12 +83,12 @@ export function reactorRunner(entries: ReactorEntries): FunctionTable {
   const result = (status: boolean, comment: string): WireMap => ({ status, comment });
   return {
     'reactor.list': masterFunction({
-      summary: 'The reactors in force: those of the option reactor, and those that were added.',
+      summary: 'Lists the active reactors: those of the option reactor and added ones.',
       parameters: { saltenv: ignored, test: ignored },
       call: () => entries.current.map(({ tag, sls }): WireValue => ({ [tag]: [...sls] })),
     }),
     'reactor.add': masterFunction({
-      summary: 'Adds a reactor until the master ends: a glob on tags, and its files.',
+      summary: 'Adds a reactor, with a tag glob and files, until the master stops.',
       parameters: {
         event: required(text),
         reactors: required(target),
@@ -86,7 +96,8 @@ export function reactorRunner(entries: ReactorEntries): FunctionTable {
         test: ignored,
       },
       call: ({ event, reactors }, context) => {
-        // A right to these would be one to every event, and to whatever the rules of a file permit.
+        // A right to these functions would grant access to every event, and to all calls of reactor
+        // files.
         requireLocalCaller(context);
         return entries.add(event, reactors)
           ? result(true, 'Reactor added.')
@@ -94,7 +105,7 @@ export function reactorRunner(entries: ReactorEntries): FunctionTable {
       },
     }),
     'reactor.delete': masterFunction({
-      summary: 'Deletes the reactor of a tag until the master ends.',
+      summary: 'Deletes the reactor of a tag until the master stops.',
       parameters: { event: required(text), saltenv: ignored, test: ignored },
       call: ({ event }, context) => {
         requireLocalCaller(context);

@@ -1,4 +1,4 @@
-/** Renders reactor files, with the event as values. */
+/** Renders reactor files with the event's data as plain values. */
 
 import { randomBytes } from 'node:crypto';
 import type { ReactionEvent } from '#master';
@@ -11,30 +11,33 @@ import type { Imports, Renderer } from '../render/renderer.ts';
 import type { SourceFile } from '../render/source-file.ts';
 import type { ReactorFiles } from './reactor-files.ts';
 
-/** What the operator decided. */
+/** Rendering rules set by the operator. */
 export interface ReactorRules {
-  /** `id`. */
+  /** `id` of the master. */
   readonly masterId: string;
-  /** `renderer`. */
+  /** Default renderer: the option `renderer`. */
   readonly renderer: string;
   readonly trimBlocks: boolean;
   readonly lstripBlocks: boolean;
   readonly limits: Partial<TemplateLimits>;
 }
 
-/** With what files are rendered. */
+/** Dependencies of rendering. */
 interface ReactorRendering {
   readonly rendering: Renderer;
   readonly imported: ReactorFiles['imported'];
 }
 
-/** The data of a file, with marks where text of the event is to be, and what they stand for. */
+/** Data of a file with marks in place of event text, and the texts of the marks. */
 interface ReactionData {
   readonly data: PlainData;
   readonly text: EventText;
 }
 
-/** @throws TemplateError; MasterError ERR_RENDERER, ERR_PILLAR_FILE, ERR_RENDER_GIVEN_UP */
+/**
+ * Renders a reactor file.
+ * @throws TemplateError; MasterError ERR_RENDERER, ERR_PILLAR_FILE, ERR_RENDER_GIVEN_UP
+ */
 export async function renderReaction(
   file: SourceFile,
   event: Pick<ReactionEvent, 'tag' | 'body'>,
@@ -61,7 +64,10 @@ interface Material {
   readonly secret: string;
 }
 
-/** Grains and options are those of the master: reactions are no minion's. */
+/**
+ * Renders a template with the grains and options of the master, because reactions do not belong to
+ * a minion.
+ */
 function render(
   file: SourceFile,
   { tag, body }: Pick<ReactionEvent, 'tag' | 'body'>,

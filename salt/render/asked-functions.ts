@@ -1,4 +1,4 @@
-/** Functions of templates that the main thread answers, because they read files or ask the master. */
+/** Template functions that run on the main thread, because they read files or call the master. */
 
 import { createHash } from 'node:crypto';
 import { packLocal, type WireMap } from '#minion-protocol';
@@ -6,18 +6,21 @@ import type { PlainData, SaltFunction } from '#template';
 import { toWire } from './pillar-wire.ts';
 import { NotAnswered, type PillarTask } from './render-task.ts';
 
-/** Keywords of a call. */
+/** Keyword arguments of a call. */
 export type NamedData = Readonly<Record<string, PlainData>>;
 
-/** A function that templates call. The result is data. @throws what ends the rendering, by message */
+/**
+ * A function that templates call. Its result is plain data.
+ * @throws errors that end the rendering with their message
+ */
 type AskedFunction = (args: readonly PlainData[], kwargs: NamedData) => Promise<PlainData>;
 
-/** Such functions by their names. */
+/** Functions by name. */
 export type AskedFunctions = Readonly<Record<string, AskedFunction>>;
 
 /**
- * The functions as a template calls them. A call that was not answered yet interrupts the rendering.
- * The same call again is another question, because functions may have effects.
+ * Returns the functions for use in a template. A call without a stored answer interrupts the
+ * rendering. A repeated call is a separate question, because functions may have effects.
  */
 export function askingFunctions({
   asked,

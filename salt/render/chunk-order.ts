@@ -1,18 +1,18 @@
-/** The order in which the states of an SLS are run. */
+/** Orders the states of an SLS. */
 
 import { Float, type PlainData } from '#template';
 
-/** What the place of a chunk follows from. */
+/** Sort criteria of a chunk. */
 export interface ChunkPlace {
-  /** Its `order`, as it is said. */
+  /** Value of the `order` argument. */
   readonly order: PlainData | undefined;
-  /** Its place among those of the same `names`, from 1 on; 0: it has no such. */
+  /** Position among the chunks of the same `names`, from 1. 0 if it has no `names`. */
   readonly nameOrder: number;
-  /** State, name and function in one. */
+  /** Concatenated state, name and function. */
   readonly text: string;
 }
 
-/** By `order`, then by what they are called. */
+/** Sorts chunks by `order`, then by name. */
 export function orderChunks<T>(chunks: readonly T[], placeOf: (chunk: T) => ChunkPlace): T[] {
   const places = chunks.map((chunk) => ({ chunk, ...placeOf(chunk) }));
   const cap = places.reduce(
@@ -30,7 +30,10 @@ export function orderChunks<T>(chunks: readonly T[], placeOf: (chunk: T) => Chun
     .map(({ chunk }) => chunk);
 }
 
-/** @param cap what follows all that have a number */
+/**
+ * Converts an order to a number.
+ * @param cap value above all explicit numbers
+ */
 function rankOf(said: PlainData | undefined, nameOrder: number, cap: number): number {
   const order = numberOf(said, cap) + nameOrder / 10_000;
   return order < 0 ? cap + 1_000_000 + order : order;

@@ -3,44 +3,47 @@ import type { WireValue } from '#minion-protocol';
 import { Dict, Float, isText, type PlainData, printedText, textOf, type Value } from '#template';
 import { isList } from './pillar-data.ts';
 
-// Event values in text that is rendered and then parsed as YAML. Text is rendered as a placeholder,
-// and substituted after parsing: it stays a value, or a part of one. In reactor files this applies to
-// every text, so that whoever uses it can tell it from what the operator wrote; only numbers, dates,
-// booleans and null are not replaced, because YAML gives them their type. In other files words that
-// mean nothing to YAML are not replaced either, because templates compare what they have printed.
+// Event values in text that is rendered and then parsed as YAML. A text is rendered as a placeholder
+// (mark) and substituted after parsing. It thereby stays a value or part of one. In reactor files
+// every text is replaced, so that readers can distinguish it from the operator's text. Only numbers,
+// dates, booleans and null are not replaced, because YAML gives them their type. In other files,
+// words without a meaning in YAML are not replaced either, because templates compare printed words.
 
-/** Brackets of a mark: printable for YAML, and in no alphabet. */
+/** Delimiters of a mark: printable in YAML and from the private use area. */
 const [open, close] = ['\uE000', '\uE001'];
 
-/** @param secret letters and digits: nobody can foresee it, so no event has marks of its own */
+/**
+ * Returns the mark of a text.
+ * @param secret random letters and digits; events cannot contain marks because they cannot guess it
+ */
 function markFor(place: number, secret: string): string {
   return `${open}${secret}.${place}${close}`;
 }
 
-/** The text of one rendering, of which {@link markFor} stands for parts. */
+/** Substitutes the marks in the text of one rendering. */
 export class EventText {
   readonly #texts: readonly string[];
   readonly #marks: RegExp;
 
-  /** @param texts by place */
+  /** @param texts original texts by index */
   constructor(secret: string, texts: readonly string[]) {
     this.#texts = texts;
     this.#marks = new RegExp(`${open}${secret}\\.(\\d+)${close}`, 'gu');
   }
 
-  /** Whether a text has some that was marked. */
+  /** Whether a text contains marks. */
   isIn(text: string): boolean {
     return this.restore(text) !== text;
   }
 
-  /** A text with what was marked in its place. */
+  /** Replaces the marks in a text with the original texts. */
   restore(text: string): string {
     if (!text.includes(open)) return text;
-    // A mark can only stand in the texts of those that were made after it.
+    // A mark can occur only in texts that were marked later.
     return text.replace(this.#marks, (_mark, place) => this.restore(this.#texts[place] ?? ''));
   }
 
-  /** The same for all texts in it, the keys of maps among them. */
+  /** Replaces the marks in all texts of the data, including keys of maps. */
   restoreAll(data: PlainData): PlainData {
     if (typeof data === 'string') return this.restore(data);
     if (isList(data)) return data.map((item) => this.restoreAll(item));
@@ -51,15 +54,15 @@ export class EventText {
   }
 }
 
-/** Means nothing to YAML wherever it stands. */
+/** Matches texts that have no meaning in YAML at any position. */
 const inert = /^(?![-.]{1,3}$)[A-Za-z0-9_/.+~-][A-Za-z0-9_/.+~:-]*$/;
 
-/** What tells the operator's own words from those of an event. */
+/** Data for distinguishing the operator's texts from those of an event. */
 export interface Origins {
   readonly event: WireValue;
-  /** The texts of the files, as they were read until now. */
+  /** Returns the texts of the files read so far. */
   readonly files: () => Iterable<string>;
-  /** Whether words that mean nothing to YAML are marked too. */
+  /** Whether words without a meaning in YAML are marked too. */
   readonly marksWords: boolean;
 }
 
@@ -74,12 +77,12 @@ export class EventPrinter {
     this.#origins = origins;
   }
 
-  /** What marks stand for, by place. */
+  /** Original texts of the marks, by index. */
   get texts(): readonly string[] {
     return this.#texts;
   }
 
-  /** What stands in the rendered text for a value. */
+  /** Returns the text that is rendered for a value. */
   print(value: Value): string {
     if (isText(value)) return this.#marked(textOf(value));
     if (isContainer(value)) {
@@ -98,12 +101,12 @@ export class EventPrinter {
     return markFor(this.#texts.length - 1, this.#secret);
   }
 
-  /** Whether it is printed as it is, whoever wrote it. */
+  /** Whether a text is printed unchanged, regardless of its origin. */
   #isLeft(text: string): boolean {
     return isInert(text) && !(this.#origins.marksWords && isPlainYamlText(text));
   }
 
-  /** Whether it stands so in a file, and nowhere in the event. */
+  /** Whether a text occurs in a file and nowhere in the event. */
   #isOperators(text: string): boolean {
     const { event, files } = this.#origins;
     const isWritten = [...files()].some((file) => file.includes(text));
@@ -120,8 +123,8 @@ export class EventPrinter {
   }
 
   /**
-   * A list or a map as YAML, with marks in its texts.
-   * @param asPython - as Python writes it, which may stand in quotes; otherwise as JSON
+   * Prints a list or map as YAML, with marks in its texts.
+   * @param asPython whether to use Python's syntax, which may appear in quotes; otherwise JSON
    */
   #written(value: Value, asPython: boolean): string {
     const written = (item: Value): string => this.#written(item, asPython);
@@ -155,7 +158,7 @@ function hasText(value: Value): boolean {
   return isText(value);
 }
 
-/** Whether a text is in some text of an event, names among them. */
+/** Whether any text or key of an event contains a text. */
 function says(value: WireValue, text: string): boolean {
   if (typeof value === 'string') return value.includes(text);
   if (typeof value !== 'object' || value === null) return false;

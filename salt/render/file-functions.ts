@@ -1,4 +1,4 @@
-/** Functions of templates that read the files which minions get [salt/modules/{cp,slsutil}.py]. */
+/** Template functions that read the files served to minions [salt/modules/{cp,slsutil}.py]. */
 
 import { posix } from 'node:path';
 import type { FileLists } from '#master';
@@ -10,8 +10,9 @@ import type { SourceFile } from './source-file.ts';
 const scheme = 'salt://';
 
 /**
- * Finds a file by its address below `salt://`.
- * @throws TypeError for other addresses: nothing else of the machine or the network is read
+ * Finds a file by its `salt://` address.
+ * @throws TypeError for other addresses; templates must not read anything else of the machine or
+ * the network
  */
 export async function readSaltFile(
   files: PillarSources,
@@ -19,13 +20,17 @@ export async function readSaltFile(
   saltenv: string,
 ): Promise<SourceFile | undefined> {
   if (!url.startsWith(scheme)) {
-    throw new TypeError(`${url} is not read: templates read files below salt:// only`);
+    throw new TypeError(`cannot read ${url}: templates read only files below salt://`);
   }
   const [path = '', query = ''] = url.slice(scheme.length).split('?', 2);
   return files.read(path, new URLSearchParams(query).get('saltenv') ?? saltenv);
 }
 
-/** @param files those of `file_roots` @param saltenv environment of the template */
+/**
+ * Returns the functions.
+ * @param files files of `file_roots`
+ * @param saltenv environment of the template
+ */
 export function fileFunctions(files: PillarSources, saltenv: string): AskedFunctions {
   const environment = (given: unknown): string => (typeof given === 'string' ? given : 'base');
   const exists = (has: (lists: FileLists, path: string) => boolean) =>
@@ -67,7 +72,7 @@ function hasPath(lists: FileLists, path: string): boolean {
   return hasFile(lists, path) || hasDirectory(lists, path);
 }
 
-/** The nearest of some names, in a directory or in those above it. */
+/** Finds the nearest of some names in a directory or its parents. */
 function findUp(lists: FileLists, start: string, names: readonly string[]): string {
   let place = start === '' ? '' : posix.normalize(start);
   if (place !== '' && !hasPath(lists, place)) {

@@ -1,4 +1,4 @@
-/** Reads the arguments of functions that templates call. */
+/** Reads the arguments of template functions. */
 
 import type { PlainData } from '#template';
 import { isPillarMap, type PillarMap } from './pillar-data.ts';
@@ -6,18 +6,18 @@ import { isPillarMap, type PillarMap } from './pillar-data.ts';
 /** Arguments by name. */
 export type Named = Readonly<Record<string, PlainData>>;
 
-/** Returns a function of named parameters, each given by place or by name. */
+/** Wraps a function with named parameters. Arguments are accepted by position or by name. */
 export function takes<T>(
   names: readonly string[],
   call: (given: Named) => T,
 ): (args: readonly PlainData[], kwargs: Named) => T {
   return (args, kwargs) => {
     if (args.length > names.length) {
-      throw new TypeError(`at most ${names.length} arguments are taken`);
+      throw new TypeError(`too many arguments: the maximum is ${names.length}`);
     }
     for (const name of Object.keys(kwargs)) {
       if (!names.includes(name)) {
-        throw new TypeError(`the argument ${name} is not served; ${names.join(', ')} are`);
+        throw new TypeError(`unknown argument ${name}; valid arguments: ${names.join(', ')}`);
       }
     }
     const byPlace = args.map((value, index): [string, PlainData] => [names[index] ?? '', value]);
@@ -25,7 +25,7 @@ export function takes<T>(
   };
 }
 
-/** The same with more keywords. */
+/** Wraps a function that also accepts further keywords. */
 export function takesMore<T>(
   names: readonly string[],
   call: (given: Named, more: Named) => T,
@@ -40,7 +40,7 @@ export function takesMore<T>(
 
 export function text(value: PlainData | undefined, name: string): string {
   if (typeof value === 'string') return value;
-  throw new TypeError(`${name} is not text`);
+  throw new TypeError(`${name} must be text`);
 }
 
 export function textOr(value: PlainData | undefined, fallback: string): string {
@@ -49,7 +49,7 @@ export function textOr(value: PlainData | undefined, fallback: string): string {
 
 export function map(value: PlainData | undefined, name: string): PillarMap {
   if (isPillarMap(value)) return value;
-  throw new TypeError(`${name} is not a dictionary`);
+  throw new TypeError(`${name} must be a dictionary`);
 }
 
 /** Whether an argument has a value other than `None`. */

@@ -11,19 +11,19 @@ import { Dict, toPython, type Value } from '#template';
 
 const digestBytes = 32;
 
-/** What a pillar looked at of a minion's grains. */
+/** Grains that a rendering has read. */
 export class GrainReads {
-  /** By grain: the mark of its value; null where there was none. */
+  /** Fingerprints of the values by grain; null if the grain did not exist. */
   readonly values: Map<string, Buffer | null> = new Map();
-  /** The mark of all of them, where something went through them. */
+  /** Fingerprint of all grains, if the rendering iterated over them. */
   whole: Buffer | undefined;
 
-  /** Whether nothing was looked at but the id, which is verified. */
+  /** Whether nothing was read except the id, which is verified. */
   get isEmpty(): boolean {
     return this.values.size === 0 && this.whole === undefined;
   }
 
-  /** Whether what was looked at is the same in these grains. */
+  /** Whether the grains that were read have the same values in these grains. */
   agreeWith(grains: WireMap): boolean {
     if (this.whole !== undefined && !this.whole.equals(markOf(grains))) return false;
     for (const [key, before] of this.values) {
@@ -36,7 +36,7 @@ export class GrainReads {
   }
 }
 
-/** Grains, each look at which is noted. */
+/** Grains that record each read. */
 export class TracedGrains implements FactSource {
   readonly #grains: WireMap;
   readonly #facts: FactSource;
@@ -70,8 +70,8 @@ export class TracedGrains implements FactSource {
 }
 
 /**
- * Grains as a template sees them. Each is converted when the template first looks at it; a copy,
- * so that a template that changes its grains changes nobody else's.
+ * Grains in a template. Each is converted at its first use. Changes by a template affect only its
+ * own copy.
  */
 export class GrainsDict extends Dict {
   readonly #grains: TracedGrains;
@@ -144,7 +144,7 @@ function grainOf(grains: WireMap, key: string): WireValue | undefined {
   return Object.hasOwn(grains, key) ? grains[key] : undefined;
 }
 
-/** Tells a value from all others: its packed form, or where that is longer its digest. */
+/** Returns a fingerprint of a value: its packed form, or a digest if that is shorter. */
 function markOf(value: WireValue): Buffer {
   const packed = packLocal(value);
   return packed.length < digestBytes

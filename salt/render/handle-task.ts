@@ -27,11 +27,11 @@ import {
   toSourceFile,
 } from './source-file.ts';
 
-/** Files that came with orders, each parsed once as long as it is kept. */
+/** Cache of files that came with orders, so that each is parsed once. */
 export class ReceivedFiles {
   readonly #kept = new LRUCache<string, SourceFile>({ maxSize: 16 * 1024 * 1024 });
 
-  /** @param whitespace the same in all orders, because it is of the master's options */
+  /** @param whitespace equal in all orders, because it comes from the master's options */
   take(source: SourceText, whitespace: TemplateWhitespace): SourceFile {
     const mark = `${source.digest} ${source.path}`;
     const known = this.#kept.get(mark);
@@ -42,7 +42,7 @@ export class ReceivedFiles {
   }
 }
 
-/** Does what an order says; what goes wrong is in the answer. */
+/** Executes an order. Errors are part of the answer. */
 export function handleTask(order: RenderOrder, files: ReceivedFiles): RenderAnswer {
   if (order.kind === 'read') {
     return { outcome: outcomeOf(() => ({ kind: 'data', data: readData(order.task) })) };

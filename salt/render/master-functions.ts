@@ -1,4 +1,4 @@
-/** Functions of templates that call runners of the master [salt/modules/{saltutil,mine,sdb}.py]. */
+/** Template functions that call runners of the master [salt/modules/{saltutil,mine,sdb}.py]. */
 
 import type { FunctionResult } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
@@ -17,9 +17,12 @@ export interface MasterCall {
 /** Result of such a call. */
 type MasterCallResult = Pick<FunctionResult, 'fun' | 'jid' | 'return' | 'success'>;
 
-/** Where functions of templates are carried out. */
+/** Parts of the master that template functions use. */
 export interface TemplateMaster {
-  /** @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS, ERR_FORBIDDEN */
+  /**
+   * Runs a runner.
+   * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS, ERR_FORBIDDEN
+   */
   readonly runRunner: (call: MasterCall) => Promise<MasterCallResult>;
   /** Writes a line of a template to the log of the master. */
   readonly log: (level: LogLevel, message: string) => void;
@@ -27,10 +30,10 @@ export interface TemplateMaster {
 
 const logLevels = ['debug', 'info', 'warn', 'error', 'fatal'] as const;
 type LogLevel = (typeof logLevels)[number];
-/** Salt's names of levels that are called otherwise here. */
+/** Log levels with another name in Salt. */
 const saltLevels: Readonly<Record<string, LogLevel>> = { warning: 'warn', critical: 'fatal' };
 
-/** The functions that pillar and orchestrations have in common. */
+/** Returns the functions that both pillar and orchestrations have. */
 export function masterFunctions({ runRunner, log }: TemplateMaster): AskedFunctions {
   const call = async (fun: string, kwarg: WireMap): Promise<PlainData> => {
     return fromWire(returnOf(await runRunner({ fun, arg: [], kwarg })));
@@ -68,7 +71,10 @@ export function masterFunctions({ runRunner, log }: TemplateMaster): AskedFuncti
   };
 }
 
-/** @throws TypeError for a call that failed: what it says is not the value that the template asked for */
+/**
+ * Returns the result of a call.
+ * @throws TypeError if the call failed, because its return is an error and not the requested value
+ */
 function returnOf({ fun, return: value, success }: MasterCallResult): WireValue {
   if (success) return value;
   throw new TypeError(`${fun} failed: ${textOf(fromWire(value))}`);

@@ -1,4 +1,4 @@
-/** `salt['match.…']` [salt/modules/match.py]. */
+/** Functions `salt['match.…']` [salt/modules/match.py]. */
 
 import { MasterError, parseTarget } from '#master';
 import { compileTarget, factsOf, type Nodegroups } from '#minion-protocol';
@@ -8,10 +8,10 @@ import type { TracedGrains } from './grains.ts';
 import { mergeDeep } from './merge-pillar.ts';
 import { isPillarMap } from './pillar-data.ts';
 
-/** Whom they are about. */
+/** Minion and nodegroups that the functions match. */
 export interface MatchWorld {
   readonly id: string;
-  /** What the minion says of itself; each look is noted. */
+  /** Grains of the minion. Each read is recorded. */
   readonly grains: TracedGrains;
   readonly nodegroups: Nodegroups;
 }
@@ -31,13 +31,13 @@ export function matchFunctions(world: MatchWorld): Readonly<Record<string, SaltF
   return { ...matches, ...lookups(matches) };
 }
 
-/** `match.filter_by`, `match.ifelse` and `match.search_by`, over those functions. */
+/** Returns `match.filter_by`, `match.ifelse` and `match.search_by`, built from these functions. */
 function lookups(
   matches: Readonly<Record<string, SaltFunction>>,
 ): Readonly<Record<string, SaltFunction>> {
   const isMeant = (kind: PlainData | undefined, tgt: PlainData, id: PlainData | undefined) => {
     const match = matches[`match.${typeof kind === 'string' ? kind : 'compound'}`];
-    if (match === undefined) throw new TypeError(`tgt_type ${kind} is not a kind of target`);
+    if (match === undefined) throw new TypeError(`unknown tgt_type ${kind}`);
     return match([tgt], isGiven(id) ? { minion_id: id } : {}) === true;
   };
   const filterBy = takes(
@@ -56,7 +56,7 @@ function lookups(
     'match.search_by': takes(
       ['lookup', 'tgt_type', 'minion_id'],
       ({ lookup, tgt_type: kind, minion_id: id }) => {
-        // As in Salt, a name stands there once for each of its targets that matches.
+        // As in Salt, a name appears once for each matching target.
         const found = [...map(lookup, 'lookup')].flatMap(([name, targets]) => {
           const list: readonly PlainData[] = Array.isArray(targets) ? targets : [];
           return list.filter((tgt) => isMeant(kind, tgt, id)).map(() => name);
@@ -65,7 +65,7 @@ function lookups(
       },
     ),
     'match.ifelse': (args, { tgt_type: kind, minion_id: id }) => {
-      if (args.length % 2 === 0) throw new TypeError('ifelse takes an odd number of arguments');
+      if (args.length % 2 === 0) throw new TypeError('ifelse requires an odd number of arguments');
       for (let at = 0; at + 1 < args.length; at += 2) {
         const [tgt = null, value = null] = args.slice(at, at + 2);
         if (typeof tgt === 'boolean' ? tgt : isMeant(kind, tgt, id)) return value;
@@ -75,7 +75,7 @@ function lookups(
   };
 }
 
-/** As in Salt, what cannot be read means nobody. */
+/** Whether a target matches. As in Salt, an invalid target matches nothing. */
 function isMeantByTarget(
   { id, grains, nodegroups }: MatchWorld,
   tgtType: string,

@@ -1,4 +1,4 @@
-/** Merging [salt/utils/dictupdate.py]. */
+/** Merges pillar [salt/utils/dictupdate.py]. */
 
 import { isDeepStrictEqual } from 'node:util';
 import type { MergeStrategy } from '#config';
@@ -7,14 +7,14 @@ import { Float, type PlainData } from '#template';
 import { isPillarMap, type PillarMap } from './pillar-data.ts';
 import { fromWire, toWirePillar } from './pillar-wire.ts';
 
-/** How {@link mergePillar} merges. */
+/** Options of {@link mergePillar}. */
 export interface MergeOptions {
   readonly strategy: MergeStrategy;
-  /** `pillar_merge_lists`: lists are joined, without what is there already. */
+  /** `pillar_merge_lists`: whether lists are joined, without duplicates. */
   readonly mergeLists: boolean;
 }
 
-/** `upper` over `lower`, as the strategy says. */
+/** Merges `upper` over `lower` with the given strategy. */
 export function mergePillar(
   lower: PillarMap,
   upper: PillarMap,
@@ -23,7 +23,7 @@ export function mergePillar(
   switch (strategy) {
     case 'list':
       return pairUp(lower, upper);
-    // Salt joins the first level only, whatever its name promises.
+    // As in Salt, this merges only the first level.
     case 'aggregate':
     case 'overwrite':
       return new Map([...lower, ...upper]);
@@ -35,7 +35,10 @@ export function mergePillar(
   }
 }
 
-/** `upper` over `lower`, maps level by level. @param mergeLists whether lists are joined */
+/**
+ * Merges `upper` over `lower`, maps level by level.
+ * @param mergeLists whether lists are joined
+ */
 export function mergeDeep(lower: PillarMap, upper: PillarMap, mergeLists: boolean): PillarMap {
   const merged = new Map(lower);
   for (const [key, value] of upper) merged.set(key, mergeValue(merged.get(key), value, mergeLists));
@@ -53,7 +56,7 @@ function mergeValue(
     : upper;
 }
 
-/** What is in the first list already is not added. */
+/** Appends the values that the first list does not contain. */
 function joinLists(lower: readonly PlainData[], upper: readonly PlainData[]): PlainData[] {
   const simple = new Set(lower.map(simpleMark));
   const added = upper.filter((value) => {
@@ -65,14 +68,20 @@ function joinLists(lower: readonly PlainData[], upper: readonly PlainData[]): Pl
   return [...lower, ...added];
 }
 
-/** Equal for what is equal in Python; `undefined` for lists, maps and bytes. */
+/**
+ * Returns a key that is equal for values that are equal in Python, or `undefined` for lists, maps
+ * and bytes.
+ */
 function simpleMark(value: PlainData): unknown {
   if (typeof value === 'boolean') return value ? 1 : 0;
   if (value instanceof Float) return value.value;
   return typeof value === 'object' && value !== null ? undefined : value;
 }
 
-/** Salt's strategy `list`: of each key that both have, the two values; what only `upper` has is lost. */
+/**
+ * Implements Salt's strategy `list`: keys of both maps get a pair of values, keys only in `upper`
+ * are lost.
+ */
 function pairUp(lower: PillarMap, upper: PillarMap): PillarMap {
   const paired = new Map<PlainData, PlainData>();
   for (const [key, value] of lower) {
@@ -82,7 +91,7 @@ function pairUp(lower: PillarMap, upper: PillarMap): PillarMap {
   return paired;
 }
 
-/** A pillar with that of a command line (`pillar=`) over it, and under it, as Salt has it. */
+/** Merges a pillar over a command line's `pillar=`, then the command line's over it, as in Salt. */
 export function mergeOverride(pillar: FactMap, override: WireMap, options: MergeOptions): FactMap {
   if (Object.keys(override).length === 0) return pillar;
   const [lower, upper] = [fromWire(pillar), fromWire(override)];

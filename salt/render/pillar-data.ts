@@ -2,7 +2,7 @@ import { MasterError } from '#master';
 import { exactNumber, JsonError, parseJson, parseJsonNumbers } from '#runtime';
 import { Float, type PlainData, TemplateError } from '#template';
 
-/** What counts as nothing in Python. */
+/** Whether data is false in Python. */
 export function isEmpty(data: PlainData): boolean {
   if (typeof data === 'object' && data !== null) {
     if (Array.isArray(data)) return data.length === 0;
@@ -12,8 +12,8 @@ export function isEmpty(data: PlainData): boolean {
 }
 
 /**
- * What is wrong with a file, for whoever may know.
- * @throws what is no fault of the file
+ * Returns the reason why a file is invalid, for messages.
+ * @throws the error itself if the file is not its cause
  */
 export function reasonOf(error: unknown): string {
   if (error instanceof TemplateError || error instanceof MasterError) return error.message;
@@ -21,8 +21,8 @@ export function reasonOf(error: unknown): string {
 }
 
 /**
- * Reads JSON as data.
- * @throws TemplateError ERR_YAML, the code of a text that holds no data
+ * Parses JSON.
+ * @throws TemplateError ERR_YAML, the code for text without valid data
  */
 export function parseJsonData(text: string, name: string): PlainData {
   try {
@@ -33,22 +33,22 @@ export function parseJsonData(text: string, name: string): PlainData {
     throw new TemplateError('ERR_YAML', {
       place: { file: name, line: lineOf(cause, text) },
       kind: 'JSONDecodeError',
-      detail: isBeyondBounds ? cause.message : 'this is not JSON',
+      detail: isBeyondBounds ? cause.message : 'invalid JSON',
       cause,
     });
   }
 }
 
-/** Matches what may be a float without a fraction; it may also match a part of a string. */
+/** Matches possible floats without a fraction. May also match part of a string. */
 const mayHaveFloat = /\d(?:\.\d*0|[eE])/;
 
-/** The number of a token, as Python reads it: `1.0` is a float. */
+/** Converts a number token like Python: `1.0` is a float. */
 function pythonNumber(token: string): number | bigint | Float {
   const number = exactNumber(token);
   return /[.eE]/.test(token) && Number.isSafeInteger(number) ? new Float(Number(number)) : number;
 }
 
-/** Of keys that are there twice the last one counts, as in Python. */
+/** Converts parsed JSON. As in Python, the last of duplicate keys is used. */
 function toData(parsed: unknown): PlainData {
   if (typeof parsed === 'number' || typeof parsed === 'bigint') return parsed;
   if (typeof parsed === 'string' || typeof parsed === 'boolean') return parsed;
@@ -58,7 +58,7 @@ function toData(parsed: unknown): PlainData {
   return new Map(Object.entries(parsed).map(([key, value]) => [key, toData(value)]));
 }
 
-/** The engine tells the position in its message, and nowhere else. */
+/** Returns the line of a syntax error. The engine reports the position only in its message. */
 function lineOf({ message }: Error, text: string): number {
   const [, position] = /(?:at position|see character) (\d+)/.exec(message) ?? [];
   return text.slice(0, Number(position ?? text.length)).split('\n').length;
@@ -68,10 +68,10 @@ export function isList(data: PlainData | undefined): data is readonly PlainData[
   return Array.isArray(data);
 }
 
-/** A map of pillar data. Maps are never changed: what is merged is made anew. */
+/** An immutable map of pillar data. Merging creates new maps. */
 export type PillarMap = ReadonlyMap<PlainData, PlainData>;
 
-/** Whether data are a map. */
+/** Whether data is a map. */
 export function isPillarMap(data: PlainData | undefined): data is PillarMap {
   return data instanceof Map;
 }

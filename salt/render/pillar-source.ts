@@ -5,36 +5,39 @@ import type { FactMap } from '#minion-protocol';
 import type { PillarMap } from './pillar-data.ts';
 import type { SourceFile } from './source-file.ts';
 
-/** A minion's pillar, with what of it the minion's own word has no part in. */
+/** A minion's pillar, and the part of it that does not depend on the minion's own claims. */
 export interface PillarAnswer {
   readonly pillar: FactMap;
-  /** The pillar that it would have without its grains: all that rights may go by [THREATS M-09]. */
+  /** Pillar compiled without grains. Access rights may depend only on this [THREATS M-09]. */
   readonly proven: FactMap;
 }
 
-/** Gives minions their pillar. */
+/** A source of pillar for minions. */
 export interface PillarSource {
-  /** @param lower what templates see as `pillar`. Default: nothing */
+  /**
+   * Returns the pillar of a minion.
+   * @param lower value of `pillar` in templates; default: empty
+   */
   provide(request: PillarRequest, lower?: PillarMap): Promise<PillarAnswer>;
-  /** A pillar file by file, made for whoever wants to know; a program's has no files. */
+  /** Compiles a pillar file by file for inspection. Absent if a program provides the pillar. */
   compile?(request: PillarRequest, lower?: PillarMap): Promise<CompiledPillar>;
 }
 
-/** A pillar as it was made. */
+/** Result of compiling a pillar. */
 export interface CompiledPillar {
-  /** Without `_errors`. */
+  /** Pillar without `_errors`. */
   readonly pillar: PillarMap;
-  /** What minions are told in `_errors`; none: all went well. */
+  /** Errors for `_errors` of the minion's pillar. Empty if compilation succeeded. */
   readonly errors: readonly string[];
-  /** What went wrong, in full, for the log. */
+  /** Original errors, for the log. */
   readonly failures: readonly unknown[];
-  /** What the top files give this minion. */
+  /** SLS that the top files assign to this minion. */
   readonly matches: Matches;
-  /** Each file that gave data, in the order in which they lie over each other. */
+  /** Files that provided data, from the lowest layer to the topmost. */
   readonly layers: readonly PillarLayer[];
 }
 
-/** The data that one file gave by itself, under the keys that it was included under. */
+/** Data of one file, nested under the keys of its include. */
 export interface PillarLayer {
   readonly saltenv: string;
   readonly sls: string;
@@ -42,5 +45,5 @@ export interface PillarLayer {
   readonly data: PillarMap;
 }
 
-/** The SLS that a minion gets, by environment, in order. */
+/** SLS of a minion by environment, in order. */
 export type Matches = ReadonlyMap<string, readonly string[]>;

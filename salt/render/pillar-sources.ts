@@ -1,4 +1,4 @@
-/** The files of pillar, each read and parsed once for all minions as long as it does not change. */
+/** Files of pillar. Each version of a file is read and parsed once for all minions. */
 
 import { createHash } from 'node:crypto';
 import {
@@ -20,13 +20,13 @@ import type { ParsedFileCache, Renderer } from './renderer.ts';
 import { type SourceFile, type TemplateWhitespace, toSourceFile } from './source-file.ts';
 
 export interface PillarSourcesOptions extends TemplateWhitespace {
-  /** Serves `pillar_roots`. */
+  /** Backend that serves `pillar_roots`. */
   readonly backend: FileServerBackend;
 }
 
-/** Largest file, bytes. */
+/** Maximum size of a file, in bytes. */
 const maxFileBytes = 16 * 1024 * 1024;
-/** Files that are kept parsed. */
+/** Maximum number of parsed files in the cache. */
 const maxKept = 5000;
 
 /** The files below `pillar_roots`. */
@@ -41,17 +41,20 @@ export class PillarSources {
     this.#options = options;
   }
 
-  /** How many files were parsed since the start. */
+  /** Number of files parsed since the start. */
   get parsed(): number {
     return this.#parsed;
   }
 
-  /** The digest of a file as it is now; `undefined` where there is none. */
+  /** Returns the digest of a file's current content, or `undefined` if the file does not exist. */
   async digest(path: string, saltenv: string): Promise<string | undefined> {
     return (await this.#find(path, saltenv))?.hash('sha256');
   }
 
-  /** A file as it is now. @throws MasterError ERR_PILLAR_FILE */
+  /**
+   * Reads the current version of a file.
+   * @throws MasterError ERR_PILLAR_FILE
+   */
   async read(path: string, saltenv: string): Promise<SourceFile | undefined> {
     const found = await this.#find(path, saltenv);
     if (found === undefined) return undefined;
@@ -65,12 +68,15 @@ export class PillarSources {
     return reading;
   }
 
-  /** What an environment has; the same object as long as nothing comes or goes. */
+  /**
+   * Returns the lists of an environment. The result is the same object until a file is added or
+   * removed.
+   */
   lists(saltenv: string): Promise<FileLists> {
     return this.#options.backend.lists(saltenv);
   }
 
-  /** The SLS of an environment by their names, sorted [salt/fileclient.py list_states]. */
+  /** Returns the sorted names of an environment's SLS [salt/fileclient.py list_states]. */
   names(lists: FileLists): ReadonlySet<string> {
     const known = this.#names.get(lists);
     if (known !== undefined) return known;
@@ -82,7 +88,7 @@ export class PillarSources {
     return set;
   }
 
-  /** Tells the names of an environment's SLS from all others. */
+  /** Returns a digest of the names of an environment's SLS. */
   namesDigest(lists: FileLists): string {
     const known = this.#digests.get(lists);
     if (known !== undefined) return known;
@@ -103,7 +109,7 @@ export class PillarSources {
 
   async #load(found: FoundFile, path: string, digest: string): Promise<SourceFile> {
     if (found.stat.size > maxFileBytes) {
-      throw new MasterError('ERR_PILLAR_FILE', `${path} has more than ${maxFileBytes} bytes`);
+      throw new MasterError('ERR_PILLAR_FILE', `${path} exceeds ${maxFileBytes} bytes`);
     }
     const text = decode(await found.read(0, found.stat.size), path);
     return toSourceFile({ path, digest, text }, this.#options, () => {
@@ -120,17 +126,19 @@ function decode(bytes: Uint8Array, path: string): string {
   }
 }
 
-/** What the operator decided, the same for all minions. */
+/** Compilation rules set by the operator, the same for all minions. */
 export interface PillarRules extends MergeOptions {
-  /** `pillar_includes_override_sls`: what is included lies over the file that includes it. */
+  /** `pillar_includes_override_sls`: whether included data overrides the including file. */
   readonly includesOverride: boolean;
-  /** `pillar_safe_render_error`: minions are not told what is wrong with a file. */
+  /**
+   * `pillar_safe_render_error`: whether minions get only a generic message about errors of a file.
+   */
   readonly isErrorSafe: boolean;
-  /** `pillar_raise_on_missing`: `pillar.get` without a default fails where there is nothing. */
+  /** `pillar_raise_on_missing`: whether `pillar.get` without a default fails for missing keys. */
   readonly raisesOnMissing: boolean;
-  /** `state_top`. */
+  /** `state_top`: name of the top file. */
   readonly top: string;
-  /** `renderer`. */
+  /** `renderer`: default renderer. */
   readonly renderer: string;
   readonly trimBlocks: boolean;
   readonly lstripBlocks: boolean;
@@ -138,7 +146,7 @@ export interface PillarRules extends MergeOptions {
   readonly limits: Partial<TemplateLimits>;
 }
 
-/** One minion's pillar in the making. */
+/** Inputs for compiling one minion's pillar. */
 export interface PillarSetting extends PillarRules {
   readonly id: string;
   readonly grains: WireMap;
@@ -146,21 +154,24 @@ export interface PillarSetting extends PillarRules {
   readonly pillarenv: string | undefined;
   /** Environments, `base` first. */
   readonly envs: readonly string[];
-  /** Those of them that have directories. */
+  /** Environments that have directories. */
   readonly rooted: ReadonlySet<string>;
-  /** What templates see as `opts`. */
+  /** Value of `opts` in templates. */
   readonly opts: Readonly<Record<string, unknown>>;
-  /** What templates see as `pillar`: as in Salt what external pillar gave before, else nothing. */
+  /**
+   * Value of `pillar` in templates. As in Salt, the data of external pillar that comes first, or
+   * empty.
+   */
   readonly pillar: PillarMap;
-  /** Words of somebody who may not do everything: they stay values, whatever they say. */
+  /** Data from a caller without all rights. Its texts are always treated as plain values. */
   readonly foreign?: UntrustedInput | undefined;
-  /** Files of `file_roots`, which functions read; `undefined`: the master serves none. */
+  /** Files of `file_roots` that functions may read. `undefined` if the master serves none. */
   readonly files: PillarSources | undefined;
-  /** Functions of templates that ask the master. */
+  /** Template functions that the master executes. */
   readonly asked: AskedFunctions;
   readonly rendering: Renderer;
   readonly data: ParsedFileCache;
   readonly slowPatterns: SlowPatternRunner;
-  /** Milliseconds since 1970. */
+  /** Returns milliseconds since 1970. */
   readonly now: () => number;
 }

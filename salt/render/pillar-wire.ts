@@ -4,7 +4,7 @@ import { type FactMap, pythonStr, type WireMap, type WireValue } from '#minion-p
 import { Float, type PlainData } from '#template';
 import { isPillarMap, type PillarMap } from './pillar-data.ts';
 
-/** The data as a value of the wire. A float without a fraction stays a {@link Float}. */
+/** Converts data to a wire value. A float without a fraction remains a {@link Float}. */
 export function toWire(data: PlainData): WireValue {
   if (typeof data !== 'object' || data === null) return data;
   if (data instanceof Float) return Number.isSafeInteger(data.value) ? data : data.value;
@@ -12,12 +12,15 @@ export function toWire(data: PlainData): WireValue {
   return isPillarMap(data) ? toWirePillar(data) : listOf(data).map(toWire);
 }
 
-/** A value as Python's `str` prints it. */
+/** Formats a value like Python's `str`. */
 export function textOf(data: PlainData): string {
   return pythonStr(toWire(data));
 }
 
-/** A map: an object, unless keys are no text, or an object would change their order. */
+/**
+ * Converts a map to an object, or to a `Map` if keys are not text or an object would change their
+ * order.
+ */
 export function toWirePillar(pillar: PillarMap): FactMap {
   const entries = Array.from(pillar, ([key, value]): [WireValue, WireValue] => {
     return [toWire(key), toWire(value)];
@@ -34,7 +37,7 @@ function listOf(data: PlainData): readonly PlainData[] {
   return Array.isArray(data) ? data : [];
 }
 
-/** What a minion sent, as pillar data. */
+/** Converts a wire value to pillar data. */
 export function fromWire(value: WireValue): PlainData {
   if (typeof value !== 'object' || value === null) return value;
   if (value instanceof Uint8Array || value instanceof Float) return value;

@@ -1,4 +1,4 @@
-/** `salt['random.…']` [salt/modules/mod_random.py]. */
+/** Functions `salt['random.…']` [salt/modules/mod_random.py]. */
 
 import { randomInt } from 'node:crypto';
 import type { PlainData, SaltFunction } from '#template';
@@ -15,10 +15,13 @@ const classes: readonly (readonly [name: string, characters: string, isDefault: 
   ['punctuation', punctuation, true],
   ['whitespace', whitespace, false],
 ];
-/** Characters of a text at most. */
+/** Maximum length of a text, in characters. */
 const maxLength = 65_536;
 
-/** @param onUse called before each value: the same template gives another text the next time */
+/**
+ * Returns the functions.
+ * @param onUse called before each value, because the rendered text then differs each time
+ */
 export function randomFunctions(onUse: () => void): Readonly<Record<string, SaltFunction>> {
   const names = ['length', 'chars', ...classes.slice(0, 4).map(([name]) => name)];
   return {
@@ -26,10 +29,11 @@ export function randomFunctions(onUse: () => void): Readonly<Record<string, Salt
       onUse();
       const length = Number(given.length ?? 20);
       if (!Number.isInteger(length) || length > maxLength) {
-        throw new TypeError(`length is not an integer up to ${maxLength}`);
+        throw new TypeError(`length must be an integer up to ${maxLength}`);
       }
       const characters = charactersOf(given);
-      if (characters === '') throw new TypeError('there are no characters to choose from');
+      if (characters === '')
+        throw new TypeError('no characters to choose from: enable a character class');
       const chosen = Array.from({ length: Math.max(0, length) }, () => {
         return characters.charAt(randomInt(characters.length));
       });

@@ -1,4 +1,4 @@
-/** Dependencies: a pillar is valid while what it was made from is unchanged. */
+/** Dependencies of pillars. A pillar is valid while its dependencies are unchanged. */
 
 import type { FileLists } from '#master';
 import { GrainReads } from './grains.ts';
@@ -7,22 +7,22 @@ import type { Notes } from './render-task.ts';
 import type { Imports } from './renderer.ts';
 import type { SourceFile } from './source-file.ts';
 
-/** A file that was looked for. */
+/** A file that a rendering requested. */
 export interface FileRead {
   readonly path: string;
   readonly saltenv: string;
-  /** `undefined`: it was not there. */
+  /** Digest of the file. `undefined` if it did not exist. */
   readonly digest: string | undefined;
 }
 
-/** The SLS of an environment, where a pattern went through their names. */
+/** The SLS names of an environment that a pattern was matched against. */
 interface ListRead {
   readonly saltenv: string;
-  /** Of the names. */
+  /** Digest of the names. */
   readonly digest: string;
 }
 
-/** Dependencies of a pillar. They hold no text of the files. */
+/** Dependencies of a pillar, without file contents. */
 export interface CacheDependencies {
   readonly files: readonly FileRead[];
   readonly lists: readonly ListRead[];
@@ -31,18 +31,18 @@ export interface CacheDependencies {
 
 type Contents = Map<string, SourceFile | undefined>;
 
-/** What one pillar is made from, noted while it is made. */
+/** Records the dependencies of one pillar while it is compiled. */
 export class Reads implements Notes {
   readonly grains: GrainReads = new GrainReads();
-  /** It looked at the clock or at chance: it is another one each time. */
+  /** Whether the rendering used time or randomness, so that the result must not be cached. */
   isVolatile = false;
   readonly #sources: PillarSources;
   readonly #files: Map<string, FileRead>;
-  /** By environment and path. */
+  /** Files by environment and path. */
   readonly #contents: Map<string, Contents>;
   readonly #lists: Map<string, FileLists>;
 
-  /** @param beside one whose files these are too */
+  /** @param beside reads whose files are shared */
   constructor(sources: PillarSources, beside?: Reads) {
     this.#sources = sources;
     this.#files = beside === undefined ? new Map() : beside.#files;
@@ -50,12 +50,15 @@ export class Reads implements Notes {
     this.#lists = beside === undefined ? new Map() : beside.#lists;
   }
 
-  /** For another pillar of the same minion at the same moment: the same files, other grains. */
+  /** Returns reads for another pillar of the same minion, with the same files and other grains. */
   beside(): Reads {
     return new Reads(this.#sources, this);
   }
 
-  /** A file; within one pillar it does not change. @throws MasterError ERR_PILLAR_FILE */
+  /**
+   * Reads a file. It does not change within one pillar.
+   * @throws MasterError ERR_PILLAR_FILE
+   */
   async read(path: string, saltenv: string): Promise<SourceFile | undefined> {
     const contents = this.#contentsOf(saltenv);
     if (contents.has(path)) return contents.get(path);
@@ -65,14 +68,14 @@ export class Reads implements Notes {
     return file;
   }
 
-  /** The SLS of an environment. */
+  /** Returns the SLS names of an environment. */
   async names(saltenv: string): Promise<ReadonlySet<string>> {
     const lists = this.#lists.get(saltenv) ?? (await this.#sources.lists(saltenv));
     this.#lists.set(saltenv, lists);
     return this.#sources.names(lists);
   }
 
-  /** What templates of an environment include and import. */
+  /** Returns the files that templates of an environment include and import. */
   imports(saltenv: string): Imports {
     return {
       known: this.#contentsOf(saltenv),
@@ -80,7 +83,7 @@ export class Reads implements Notes {
     };
   }
 
-  /** What was read until now, without the texts. */
+  /** Dependencies recorded so far, without file contents. */
   get madeFrom(): CacheDependencies {
     return {
       files: [...this.#files.values()],

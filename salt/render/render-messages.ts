@@ -1,11 +1,11 @@
-/** Messages between the main thread and a rendering thread; they can be cloned. */
+/** Messages between the main thread and a rendering thread, as structured clones. */
 
 import { Float, type PlainData, TemplateError, type TemplateErrorCode } from '#template';
 import type { GrainReads } from './grains.ts';
 import type { Answer, Notes, Question, ReadTask, Rendered, RenderTask } from './render-task.ts';
 import type { SourceText } from './source-file.ts';
 
-/** What a thread is to do. */
+/** Order to a rendering thread. */
 export type RenderOrder =
   | {
       readonly kind: 'render';
@@ -15,13 +15,13 @@ export type RenderOrder =
     }
   | { readonly kind: 'read'; readonly task: ReadTask };
 
-/** What it answers; `notes` of a rendering. */
+/** Answer of a thread, with the notes of a rendering. */
 export interface RenderAnswer {
   readonly outcome: RenderOutcome;
   readonly notes?: SentNotes;
 }
 
-/** What came of it. */
+/** Outcome of an order. */
 export type RenderOutcome =
   | { readonly kind: 'rendered'; readonly rendered: Rendered }
   | { readonly kind: 'data'; readonly data: PlainData }
@@ -30,7 +30,7 @@ export type RenderOutcome =
   | { readonly kind: 'template-error'; readonly error: SentTemplateError }
   | { readonly kind: 'failed'; readonly error: unknown };
 
-/** {@link Notes} as they are copied. */
+/** {@link Notes} in cloneable form. */
 export interface SentNotes {
   readonly values: ReadonlyMap<string, Uint8Array | null>;
   readonly whole: Uint8Array | undefined;
@@ -49,7 +49,7 @@ export function sendNotes({ grains, isVolatile }: Notes): SentNotes {
   return { values: grains.values, whole: grains.whole, isVolatile };
 }
 
-/** Adds what another thread noted. */
+/** Adds the notes of another thread. */
 export function receiveNotes(notes: Notes, { values, whole, isVolatile }: SentNotes): void {
   addReads(notes.grains, values, whole);
   if (isVolatile) notes.isVolatile = true;
@@ -89,7 +89,7 @@ export function receiveAnswer(answer: Answer): Answer {
   return 'error' in answer ? answer : { value: receiveData(answer.value) };
 }
 
-/** Data that were copied: a float comes as an object with its value alone. */
+/** Restores cloned data. A float arrives as a plain object with its value. */
 export function receiveData(data: PlainData): PlainData {
   if (typeof data !== 'object' || data === null || data instanceof Uint8Array) return data;
   if (isMap(data)) return receiveMap(data);

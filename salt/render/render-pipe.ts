@@ -1,8 +1,11 @@
-/** Renderers of a file: its first line, or `renderer` [salt/template.py]. */
+/**
+ * Determines the renderers of a file from its first line or the option `renderer`
+ * [salt/template.py].
+ */
 
 import { MasterError } from '#master';
 
-/** What is done with a file, in this order. */
+/** Rendering steps of a file, in this order. */
 export interface RenderPipe {
   readonly isTemplate: boolean;
   readonly format: 'yaml' | 'json';
@@ -18,11 +21,11 @@ const pipes: Readonly<Record<string, RenderPipe>> = {
 };
 
 const noCode =
-  'it runs code in the master; write it in Jinja, or give createMaster a pillar function';
+  'it would run code in the master; use Jinja, or pass a pillar function to createMaster';
 const noKeys =
-  'the master decrypts nothing; keep the secrets elsewhere, and give createMaster a pillar function';
+  'the master does not decrypt; store secrets elsewhere and pass a pillar function to createMaster';
 
-/** What to do instead, by renderer. */
+/** Remedies by renderer. */
 const waysOut: Readonly<Record<string, string>> = {
   py: noCode,
   pydsl: noCode,
@@ -30,11 +33,12 @@ const waysOut: Readonly<Record<string, string>> = {
   gpg: noKeys,
   nacl: noKeys,
 };
-const otherWayOut = 'jinja|yaml, jinja|json, yaml and json are';
+const otherWayOut = 'use jinja|yaml, jinja|json, yaml or json';
 
 /**
- * The renderers of a file. @param standard `renderer`
- * @throws MasterError ERR_RENDERER for others, by name
+ * Returns the renderers of a file.
+ * @param standard the option `renderer`
+ * @throws MasterError ERR_RENDERER for other renderers
  */
 export function pipeOf(text: string, standard: string): RenderPipe {
   const [line = ''] = text.split('\n', 1);
@@ -49,7 +53,7 @@ export function pipeOf(text: string, standard: string): RenderPipe {
   throw new MasterError('ERR_RENDERER', `the renderer "${name}" is not served: ${remedy}`);
 }
 
-/** Returns why renderers, as the option `renderer` names them, are not served. */
+/** Returns why the value of the option `renderer` is not supported, or `undefined`. */
 export function rendererProblem(standard: string): string | undefined {
   try {
     pipeOf('', standard);

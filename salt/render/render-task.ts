@@ -4,49 +4,49 @@ import { GrainReads } from './grains.ts';
 import { type PillarMap, parseJsonData } from './pillar-data.ts';
 import type { SourceFile, TemplateWhitespace } from './source-file.ts';
 
-/** A template to be rendered. */
+/** A template to render. */
 interface TemplateTask extends TemplateWhitespace {
   readonly limits: Partial<TemplateLimits>;
-  /** What `grains` is, and what functions look at. */
+  /** Value of `grains` in templates, also used by functions. */
   readonly grains: WireMap;
-  /** What templates see as `opts`. */
+  /** Value of `opts` in templates. */
   readonly opts: Readonly<Record<string, unknown>>;
 }
 
-/** A file of pillar. */
+/** A pillar file to render. */
 export interface PillarTask extends TemplateTask {
   readonly kind: 'pillar';
-  /** Whose pillar. */
+  /** Id of the minion whose pillar is rendered. */
   readonly id: string;
   readonly saltenv: string;
-  /** Its name, `web.common`; empty for a top file. */
+  /** Name of the SLS, for example `web.common`. Empty for a top file. */
   readonly sls: string;
-  /** More variables: `defaults` of an include. */
+  /** Additional variables: the `defaults` of an include. */
   readonly defaults: PillarMap;
-  /** What templates see as `pillar`. */
+  /** Value of `pillar` in templates. */
   readonly pillar: PillarMap;
   readonly raisesOnMissing: boolean;
-  /** `pillar_merge_lists`. */
+  /** Whether lists are merged (`pillar_merge_lists`). */
   readonly mergeLists: boolean;
   readonly nodegroups: Nodegroups;
-  /** When it is rendered, milliseconds since 1970. */
+  /** Time of the rendering, in milliseconds since 1970. */
   readonly now: number;
-  /** Names of the functions that the main thread answers, see {@link Question}. */
+  /** Names of the functions that the main thread executes, see {@link Question}. */
   readonly asked: readonly string[];
-  /** What was answered until now, by mark. */
+  /** Answers so far, by mark. */
   readonly answers: ReadonlyMap<string, Answer>;
-  /** Of an orchestration for somebody who may not do everything. */
+  /** Untrusted data, in an orchestration of a caller without all rights. */
   readonly foreign?: UntrustedInput | undefined;
 }
 
-/** Words that are values in whatever is rendered, as those of events are. */
+/** Data whose texts are treated as plain values in the rendered text, as event data are. */
 export interface UntrustedInput {
   readonly words: WireMap;
   /** Secret of the marks in the text; see event-text.ts. */
   readonly secret: string;
 }
 
-/** A file for the reactor. */
+/** A reactor file to render. */
 export interface ReactionTask extends TemplateTask {
   readonly kind: 'reaction';
   readonly tag: string;
@@ -55,29 +55,32 @@ export interface ReactionTask extends TemplateTask {
   readonly secret: string;
 }
 
-/** What a template is rendered for. */
+/** A template with its purpose. */
 export type RenderTask = PillarTask | ReactionTask;
 
-/** A text to be read as data. */
+/** A text to parse as data. */
 export interface ReadTask {
   readonly kind: 'read';
   readonly format: 'yaml' | 'json';
   readonly text: string;
-  /** In errors. */
+  /** Name in error messages. */
   readonly name: string;
 }
 
-/** A template as text. */
+/** Rendered text of a template. */
 export interface Rendered {
   readonly text: string;
-  /** Of a reaction: the texts that its marks stand for. */
+  /** Original texts of the marks in a reaction. */
   readonly marked: readonly string[];
 }
 
-/** What a rendering looked at, besides files; noted also when it fails. */
+/** Dependencies of a rendering besides files. They are recorded even if it fails. */
 export interface Notes {
   readonly grains: GrainReads;
-  /** It looked at the clock or at chance, or ended by the clock: it may be another one each time. */
+  /**
+   * Whether the rendering used time or randomness, or timed out, so that its result may differ each
+   * time.
+   */
   isVolatile: boolean;
 }
 
@@ -85,22 +88,24 @@ export function makeNotes(): Notes {
   return { grains: new GrainReads(), isVolatile: false };
 }
 
-/** Files that a template includes and imports, those that were read until now. */
+/** Files read so far that a template includes or imports. `undefined` for missing files. */
 export type KnownFiles = ReadonlyMap<string, SourceFile | undefined>;
 
-/** A call of a function that needs more than the template and its values. */
+/** A call of a function that the main thread must execute. */
 export interface Question {
-  /** Tells this call from the others of the same rendering. */
+  /** Mark that distinguishes the calls of one rendering. */
   readonly mark: string;
   readonly fun: string;
   readonly args: readonly PlainData[];
   readonly kwargs: Readonly<Record<string, PlainData>>;
 }
 
-/** Result of a {@link Question}, or why there is none. */
+/** Result or error of a {@link Question}. */
 export type Answer = { readonly value: PlainData } | { readonly error: string };
 
-/** A template asked what was not answered yet: it is answered, and the template begins again. */
+/**
+ * Interrupts a rendering at an unanswered question. After the answer, the rendering starts again.
+ */
 export class NotAnswered extends Interruption {
   static {
     NotAnswered.prototype.name = NotAnswered.name;
@@ -109,12 +114,15 @@ export class NotAnswered extends Interruption {
   readonly question: Question;
 
   constructor(question: Question) {
-    super(`${question.fun} is to be called first`);
+    super(`${question.fun} must be called before the rendering continues`);
     this.question = question;
   }
 }
 
-/** A template asked for a file that was not read yet: it is read, and the template begins again. */
+/**
+ * Interrupts a rendering at a file that has not been read. After the read, the rendering starts
+ * again.
+ */
 export class NotRead extends Interruption {
   static {
     NotRead.prototype.name = NotRead.name;
@@ -123,12 +131,15 @@ export class NotRead extends Interruption {
   readonly path: string;
 
   constructor(path: string) {
-    super('a file is to be read first');
+    super('a file must be read before the rendering continues');
     this.path = path;
   }
 }
 
-/** Reads a text, on whichever thread. @throws TemplateError ERR_YAML, ERR_TEMPLATE_LIMIT */
+/**
+ * Parses a text. Runs on any thread.
+ * @throws TemplateError ERR_YAML, ERR_TEMPLATE_LIMIT
+ */
 export function readData({ format, text, name }: ReadTask): PlainData {
   return format === 'json' ? parseJsonData(text, name) : parseYaml(text, { name });
 }

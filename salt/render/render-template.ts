@@ -1,4 +1,4 @@
-/** Renders a template, on whichever thread. */
+/** Renders a template on any thread. */
 
 import type { WireValue } from '#minion-protocol';
 import { type RenderOptions, renderJinja, TemplateError } from '#template';
@@ -20,7 +20,10 @@ import { type SourceFile, slsNames } from './source-file.ts';
 import { saltFunctions } from './template-functions.ts';
 import { insteadOfFunction } from './unserved-functions.ts';
 
-/** @throws NotRead, TemplateError */
+/**
+ * Renders a template.
+ * @throws NotRead, TemplateError
+ */
 export function renderTemplate(
   file: SourceFile,
   task: RenderTask,
@@ -32,7 +35,7 @@ export function renderTemplate(
       ? renderPillar(file, task, known, notes)
       : renderReaction(file, task, known);
   } catch (error) {
-    // How far it comes in its time is chance.
+    // A timeout depends on the load of the machine, so a repetition may succeed.
     if (error instanceof TemplateError && error.kind === 'TimeoutError') notes.isVolatile = true;
     throw error;
   }
@@ -79,7 +82,10 @@ function renderPillar(
   return { text, marked: printer?.texts ?? [] };
 }
 
-/** Grains and options are those of the master: reactions are no minion's. */
+/**
+ * Renders a reaction with the grains and options of the master, because it does not belong to a
+ * minion.
+ */
 function renderReaction(file: SourceFile, task: ReactionTask, known: KnownFiles): Rendered {
   const { tag, data, grains, opts } = task;
   const { secret } = task;
@@ -96,7 +102,7 @@ function renderReaction(file: SourceFile, task: ReactionTask, known: KnownFiles)
 
 interface PrintedInput {
   readonly secret: string;
-  /** Whatever texts from outside there are. */
+  /** Texts from outside, if there are any. */
   readonly words: WireValue;
   readonly marksWords: boolean;
 }

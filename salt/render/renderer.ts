@@ -1,4 +1,4 @@
-/** Renders templates and reads data: what is small at once, the rest on a thread of its own. */
+/** Renders templates and parses data. Small inputs run at once, others on a worker thread. */
 
 import { LRUCache } from 'lru-cache';
 import { MasterError } from '#master';
@@ -29,39 +29,46 @@ import { renderTemplate } from './render-template.ts';
 import type { SourceFile, SourceText } from './source-file.ts';
 
 /**
- * What the steps foresee badly, for instance regular expressions over long texts. Far more than
- * any file takes, so that a busy machine fails none.
+ * Maximum duration of a rendering, in milliseconds. It covers work that the step limit does not
+ * measure, such as regular expressions on long texts. The value is far above the needs of any file,
+ * so that renderings on a busy machine do not fail.
  */
 export const renderMs = 1000;
 
-/** The files that templates of one place include and import. */
+/** Files that templates of one environment include and import. */
 export interface Imports {
   readonly known: KnownFiles;
-  /** Has one more read; it is known afterwards. @throws MasterError ERR_PILLAR_FILE */
+  /**
+   * Reads a file and adds it to `known`.
+   * @throws MasterError ERR_PILLAR_FILE
+   */
   read(path: string): Promise<unknown>;
-  /** Answers a question; the answer is in the task afterwards. Not needed where none is asked. */
+  /** Answers a question and adds the answer to the task. Optional if no functions are asked. */
   answer?(question: Question): Promise<void>;
 }
 
 /**
- * What a rendering may take on the main thread, some milliseconds at the most: a file of 80 lines
- * takes some hundred steps. What takes more begins again on another thread, with all its limits.
+ * Limits of a rendering on the main thread, at most some milliseconds. A file of 80 lines takes a
+ * few hundred steps. A rendering that exceeds them starts again on another thread, with its own
+ * limits.
  */
 const inlineLimits: Omit<TemplateLimits, 'depth'> = {
   steps: 5000,
   characters: 64 * 1024,
   milliseconds: 20,
 };
-/** Of a file, and of a text that is read as data, on the main thread. */
+/** Maximum size of a file or data text that the main thread processes, in characters. */
 const charactersAtOnce = 16 * 1024;
-/** Files that are remembered as those that take more. */
+/** Maximum number of remembered files that exceeded the main thread's limits. */
 const maxLarge = 1000;
-/** Files that one file may include and import, and questions that it may ask. */
+/**
+ * Maximum number of files that one file may include and import, and of questions that it may ask.
+ */
 const maxImports = 500;
 
 export interface RendererOptions
   extends Omit<ConstructorParameters<typeof WorkerPool>[0], 'script'> {
-  /** What a rendering may take on the main thread, milliseconds. Default 20. */
+  /** Maximum duration of a rendering on the main thread, in milliseconds. Default: 20. */
   readonly inlineMs?: number;
 }
 
@@ -78,8 +85,8 @@ export class Renderer {
   }
 
   /**
-   * A template as text.
-   * @param notes what it looks at is added to them, also when it fails
+   * Renders a template.
+   * @param notes receives the dependencies, even if the rendering fails
    * @throws TemplateError; MasterError ERR_PILLAR_FILE, ERR_RENDER_GIVEN_UP, ERR_MASTER_STOPPED
    */
   async render(
@@ -99,7 +106,7 @@ export class Renderer {
   }
 
   /**
-   * A text as data.
+   * Parses a text as data.
    * @throws TemplateError; MasterError ERR_RENDER_GIVEN_UP, ERR_MASTER_STOPPED
    */
   async read(task: ReadTask): Promise<PlainData> {
@@ -109,7 +116,7 @@ export class Renderer {
     throw problemOf(outcome);
   }
 
-  /** Ends the threads, and what is under way on them. May be called twice. */
+  /** Stops the threads and their running orders. Can be called twice. */
   close(): Promise<void> {
     return this.#threads.close();
   }
@@ -118,7 +125,7 @@ export class Renderer {
     return file.text.length > charactersAtOnce || this.#large.get(markOf(file)) === true;
   }
 
-  /** `undefined`: it takes more than it may on this thread. */
+  /** Tries to render on this thread. Returns `undefined` if the limits were exceeded. */
   #tryAtOnce(
     file: SourceFile,
     task: RenderTask,
@@ -130,9 +137,9 @@ export class Renderer {
       return renderTemplate(file, task, known, attempt);
     } catch (error) {
       if (!(error instanceof TemplateError) || error.code !== 'ERR_TEMPLATE_LIMIT') throw error;
-      // It begins again, and whether that ends by the clock is another matter.
+      // The rendering starts again on a thread, where it may not time out.
       attempt.isVolatile = false;
-      // How far it came in its time says more of the machine than of the file.
+      // A timeout depends on the machine's load, so it does not mark the file as large.
       if (!isTimeout(error)) this.#large.set(markOf(file), true);
       return undefined;
     } finally {
@@ -170,13 +177,13 @@ function rethrowAsMasterError(error: unknown): never {
   if (!(error instanceof WorkerPoolError)) throw error;
   const { reason, message, cause } = error;
   if (reason === 'closed') {
-    throw new MasterError('ERR_MASTER_STOPPED', 'the master is being closed');
+    throw new MasterError('ERR_MASTER_STOPPED', 'the master is closing');
   }
   if (reason === 'not-cloneable') throw new TypeError(message, { cause });
-  throw new MasterError('ERR_RENDER_GIVEN_UP', `rendering on a thread: ${message}`, { cause });
+  throw new MasterError('ERR_RENDER_GIVEN_UP', `rendering thread failed: ${message}`, { cause });
 }
 
-/** Whether an error says that a time was over, or that a thread was not to be had. */
+/** Whether an error was caused by a timeout or an unavailable thread. */
 export function isTransient(error: unknown): boolean {
   if (error instanceof TemplateError) return isTimeout(error);
   return error instanceof MasterError && error.code === 'ERR_RENDER_GIVEN_UP';
@@ -186,7 +193,7 @@ function isTimeout({ kind }: TemplateError): boolean {
   return kind === 'TimeoutError';
 }
 
-/** Begins again for each file that is to be read first. */
+/** Repeats an attempt after each file or answer that it needs. */
 async function withImports<T>(
   { path }: SourceFile,
   { read, answer }: Pick<Imports, 'read' | 'answer'>,
@@ -220,7 +227,9 @@ function problemOf(outcome: RenderOutcome): unknown {
   if (outcome.kind === 'not-read') return new NotRead(outcome.path);
   if (outcome.kind === 'not-answered') return new NotAnswered(receiveQuestion(outcome.question));
   if (outcome.kind === 'template-error') return receiveTemplateError(outcome.error);
-  return outcome.kind === 'failed' ? outcome.error : new TypeError('an answer to another order');
+  return outcome.kind === 'failed'
+    ? outcome.error
+    : new TypeError('the rendering thread sent an unexpected kind of answer');
 }
 
 function markOf({ digest, path }: SourceText): string {
@@ -235,18 +244,21 @@ function textOf(file: SourceFile | undefined): SourceText | undefined {
   return file === undefined ? undefined : sourceOf(file);
 }
 
-/** Texts that were read before: the same text gives the same data, for however many minions. */
+/** Cache of parsed texts, shared by all minions. */
 export class ParsedFileCache {
   readonly #renderer: Pick<Renderer, 'read'>;
   readonly #kept: LRUCache<string, Promise<PlainData>>;
 
-  /** @param maxCharacters of all texts that are kept. Default 8 Mi */
+  /** @param maxCharacters maximum total length of the cached texts; default: 8 Mi */
   constructor(renderer: Pick<Renderer, 'read'>, maxCharacters: number = 8 * 1024 * 1024) {
     this.#renderer = renderer;
     this.#kept = new LRUCache({ maxSize: maxCharacters });
   }
 
-  /** @throws TemplateError; MasterError ERR_RENDER_GIVEN_UP, ERR_MASTER_STOPPED */
+  /**
+   * Parses a text, or returns the cached data.
+   * @throws TemplateError; MasterError ERR_RENDER_GIVEN_UP, ERR_MASTER_STOPPED
+   */
   read(task: ReadTask): Promise<PlainData> {
     const mark = `${task.format}\0${task.name}\0${task.text}`;
     const known = this.#kept.get(mark);

@@ -1,4 +1,4 @@
-/** Rendering of one file [salt/renderers/{jinja,yaml,json}.py]. */
+/** Renders one file [salt/renderers/{jinja,yaml,json}.py]. */
 
 import { createHash } from 'node:crypto';
 import { MasterError } from '#master';
@@ -15,16 +15,16 @@ import type { Answer, PillarTask, Question, Rendered } from './render-task.ts';
 import { isTransient } from './renderer.ts';
 import { type SourceFile, toSourceFile } from './source-file.ts';
 
-/** What a file is rendered as. */
+/** Identity of a rendered file. */
 export interface RenderedAs {
   readonly saltenv: string;
-  /** Its name, `web.common`; empty for a top file. */
+  /** Name of the SLS, for example `web.common`. Empty for a top file. */
   readonly sls: string;
-  /** More variables: `defaults` of an include. */
+  /** Additional variables: the `defaults` of an include. */
   readonly defaults: PillarMap;
 }
 
-/** What files are rendered with. */
+/** Settings for rendering files. */
 export type SlsRendering = Pick<
   PillarSetting,
   | 'id'
@@ -46,16 +46,16 @@ export type SlsRendering = Pick<
   | 'now'
 >;
 
-/** Levels of files that render each other. */
+/** Maximum depth of files that render each other. */
 const maxDepth = 20;
 
-/** Renders the files of one pillar, or of one orchestration. */
+/** Renders the files of one pillar or one orchestration. */
 export class SlsRenderer {
   readonly #setting: SlsRendering;
   readonly #reads: Reads;
   readonly #depth: number;
 
-  /** @param depth files that are being rendered because of each other */
+  /** @param depth number of renderings that led to this one */
   constructor(setting: SlsRendering, reads: Reads, depth = 0) {
     this.#setting = setting;
     this.#reads = reads;
@@ -63,7 +63,7 @@ export class SlsRenderer {
   }
 
   /**
-   * The data of a file; an empty map for one with nothing in it.
+   * Renders a file to data. An empty file gives an empty map.
    * @throws TemplateError, MasterError ERR_RENDERER, ERR_PILLAR_FILE, ERR_RENDER_GIVEN_UP
    */
   async render(file: SourceFile, as: RenderedAs): Promise<PlainData> {
@@ -80,13 +80,16 @@ export class SlsRenderer {
     }
   }
 
-  /** The text of a template that is not read as data. @throws as `render` */
+  /**
+   * Renders a template to text, without parsing it.
+   * @throws errors like `render`
+   */
   async renderText(file: SourceFile, as: RenderedAs): Promise<PlainData> {
     const { text, marked } = await this.#renderTemplate(file, as);
     return this.#restore(text, marked);
   }
 
-  /** What was marked is put in its place once its text has been read. */
+  /** Parses rendered text, then restores the texts of the marks. */
   async #readRendered(
     { text, marked }: Rendered,
     name: string,
@@ -107,7 +110,7 @@ export class SlsRenderer {
     const functions = this.#askedFunctions(as);
     const answers = new Map<string, Answer>();
     const { trimBlocks, lstripBlocks, limits, now, rendering, foreign } = setting;
-    // Member by member: nothing else is copied to another thread.
+    // Listed one by one, so that nothing else is copied to another thread.
     const task: PillarTask = {
       kind: 'pillar',
       ...as,
@@ -135,14 +138,16 @@ export class SlsRenderer {
     };
   }
 
-  /** `slsutil.renderer`: a file of `file_roots`, or a text [salt/modules/slsutil.py]. */
+  /**
+   * Implements `slsutil.renderer` for a file of `file_roots` or a text [salt/modules/slsutil.py].
+   */
   #renderOther(...[args, kwargs, as]: [...Parameters<AskedFunctions[string]>, RenderedAs]) {
     const names = ['path', 'string', 'default_renderer', 'saltenv'];
     return takesMore(names, async (given, more): Promise<PlainData> => {
       if (this.#depth >= maxDepth) {
         throw new MasterError(
           'ERR_PILLAR_FILE',
-          `files render each other beyond ${maxDepth} levels`,
+          `files render each other more than ${maxDepth} levels deep`,
         );
       }
       const { files, trimBlocks, lstripBlocks } = this.#setting;
@@ -152,7 +157,7 @@ export class SlsRenderer {
           ? textSource(given.string, { trimBlocks, lstripBlocks })
           : files && (await readSaltFile(files, text(given.path, 'path'), saltenv));
       if (files === undefined || source === undefined) {
-        throw new TypeError(`${given.path} is not among the files that minions get`);
+        throw new TypeError(`${given.path} does not exist in the file roots`);
       }
       const renderer = textOr(given.default_renderer, 'jinja|yaml');
       const reads = new Reads(files);
@@ -183,7 +188,7 @@ async function answerOf(
 ): Promise<Answer> {
   try {
     const call = functions[fun];
-    if (call === undefined) throw new TypeError(`${fun} is not served in this template`);
+    if (call === undefined) throw new TypeError(`${fun} is not available in this template`);
     return { value: await call(args, kwargs) };
   } catch (error) {
     const isTold =
@@ -193,7 +198,7 @@ async function answerOf(
   }
 }
 
-/** The file of an SLS: `web.common` is `web/common.sls` or `web/common/init.sls`. */
+/** Finds the file of an SLS: `web.common` is `web/common.sls` or `web/common/init.sls`. */
 export async function findSls(
   reads: Reads,
   sls: string,

@@ -2,30 +2,36 @@
 
 import { parseTemplate, type Template } from '#template';
 
-/** What tells a file that was read from all others. */
+/** Path and content of a file. */
 export interface SourceText {
-  /** Below its root. */
+  /** Path below the root. */
   readonly path: string;
-  /** Tells this content from every other. */
+  /** Digest of the content. */
   readonly digest: string;
   readonly text: string;
 }
 
-/** A file as it was when it was read. */
+/** A file with its template, parsed on demand. */
 export interface SourceFile extends SourceText {
-  /** Parsed once. @throws TemplateError */
+  /**
+   * Parses the template at the first call.
+   * @throws TemplateError
+   */
   template(): Template;
 }
 
-/** How templates are read. */
+/** Whitespace options of templates. */
 export interface TemplateWhitespace {
-  /** `jinja_trim_blocks`. */
+  /** Whether `jinja_trim_blocks` is set. */
   readonly trimBlocks: boolean;
-  /** `jinja_lstrip_blocks`. */
+  /** Whether `jinja_lstrip_blocks` is set. */
   readonly lstripBlocks: boolean;
 }
 
-/** @param onParse called before it is parsed */
+/**
+ * Creates a source file.
+ * @param onParse called before the template is parsed
+ */
 export function toSourceFile(
   { path, digest, text }: SourceText,
   whitespace: TemplateWhitespace,
@@ -45,7 +51,10 @@ export function toSourceFile(
   };
 }
 
-/** @param file below its root: `web/init.sls` */
+/**
+ * Returns the path variables of an SLS for its template.
+ * @param file path below the root, for example `web/init.sls`
+ */
 export function slsNames(file: string): Readonly<Record<string, string>> {
   const directory = file.includes('/') ? file.slice(0, file.lastIndexOf('/')) : '';
   return {

@@ -10,13 +10,13 @@ import { mergeDeep, mergePillar } from './merge-pillar.ts';
 import { isPillarMap, type PillarMap } from './pillar-data.ts';
 import { fromWire, toWire } from './pillar-wire.ts';
 
-/** What they look at. */
+/** Data that the functions read. */
 export interface FunctionWorld {
   readonly grains: TracedGrains;
   readonly setting: {
     readonly pillar: PillarMap;
     readonly raisesOnMissing: boolean;
-    /** `pillar_merge_lists`. Default false. */
+    /** `pillar_merge_lists`. Default: false. */
     readonly mergeLists?: boolean;
     readonly opts: Readonly<Record<string, unknown>>;
   };
@@ -66,10 +66,10 @@ export function saltFunctions({
   };
 }
 
-/** Returns the value at a path; `undefined` where there is none. */
+/** Returns the value at a path, or `undefined`. */
 type Finder = (path: string, delimiter: string) => WireValue | undefined;
 
-/** `grains.item` and `pillar.item`: several values, each under its key. */
+/** Implements `grains.item` and `pillar.item`, which return several values by key. */
 function items(lookUp: Finder): SaltFunction {
   return (keys, { default: other = '', delimiter }) => {
     const separator = textOr(delimiter, ':');
@@ -78,7 +78,7 @@ function items(lookUp: Finder): SaltFunction {
   };
 }
 
-/** [salt/modules/pillar.py] */
+/** Returns the pillar functions [salt/modules/pillar.py]. */
 function pillarFunctions(
   setting: FunctionWorld['setting'],
   lookUp: Finder,
@@ -122,7 +122,9 @@ function pillarFunctions(
   };
 }
 
-/** A value merged over the default, if both are maps or both are lists. */
+/**
+ * Merges a value over the default if both are maps or both are lists. Otherwise returns the value.
+ */
 function mergedOver(
   other: PlainData,
   found: WireValue | undefined,
@@ -177,7 +179,7 @@ const others: Readonly<Record<string, SaltFunction>> = {
   'test.echo': takes(['text'], ({ text: value = '' }) => value),
   'network.ip_in_subnet': takes(['ip_addr', 'cidr'], ({ ip_addr: address, cidr }) => {
     const network = typeof cidr === 'string' ? parseNetwork(cidr) : undefined;
-    // As in Salt: a network that cannot be read contains nothing.
+    // As in Salt, an invalid network contains no address.
     if (network === undefined) return false;
     return (Array.isArray(address) ? address : [address]).some((item) => {
       const parsed = parseInterface(text(item, 'ip_addr'));
@@ -201,7 +203,7 @@ interface Filter {
   readonly base: PlainData | undefined;
 }
 
-/** [salt/utils/data.py filter_by] */
+/** Implements `filter_by` [salt/utils/data.py filter_by]. */
 function filterBy(
   table: PillarMap,
   value: WireValue | undefined,

@@ -1,4 +1,7 @@
-/** Runners that have minions do something, and compare what they return [salt/runners/salt.py, survey.py, match.py]. */
+/**
+ * Runners that run functions on minions and compare the results [salt/runners/salt.py, survey.py,
+ * match.py].
+ */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
@@ -22,7 +25,7 @@ import {
 import { askMinions } from '../minion-calls.ts';
 import { lineDiffFrom } from './line-diff.ts';
 
-/** What the runners need of jobs. */
+/** Parts of jobs that the runners use. */
 export interface AskJobs {
   readonly api: Pick<Jobs['api'], 'run'>;
   readonly targets: Pick<Jobs['targets'], 'resolveWithin'>;
@@ -33,16 +36,17 @@ export function askRunners(jobs: AskJobs): FunctionTable {
     'salt.execute': execute(jobs),
     'survey.hash': survey(
       jobs,
-      'Runs a function on minions; those that return the same are listed together.',
+      'Runs a function on minions and groups them by result.',
       async (pools) => pools,
     ),
     'survey.diff': survey(
       jobs,
-      'The same, and how what the others return differs from what most return.',
+      'Runs a function on minions, groups them by result, and shows differences from the most common result.',
       withDifferences,
     ),
     'match.compound_matches': masterFunction({
-      summary: 'Whether a compound target means a minion for certain; pillar is compared exactly.',
+      summary:
+        'Returns whether a compound target certainly matches a minion; pillar is compared exactly.',
       parameters: { expr: required(text), minion_id: required(text) },
       call: ({ expr, minion_id: id }) => {
         const request = { tgt: expr, tgtType: 'compound' };
@@ -56,7 +60,7 @@ export function askRunners(jobs: AskJobs): FunctionTable {
 function execute(jobs: AskJobs): MasterFunction {
   return masterFunction({
     summary:
-      'Runs a function on minions and returns what each returned; False of those that did not.',
+      'Runs a function on minions and returns each result; False for minions that did not return.',
     parameters: {
       tgt: required(target),
       fun: required(text),
@@ -82,7 +86,7 @@ function execute(jobs: AskJobs): MasterFunction {
   });
 }
 
-/** By id; `false` of those that did not return. */
+/** Returns results by minion id; `false` for minions that did not return. */
 async function returnsOf(
   { api }: AskJobs,
   request: RunRequest,
@@ -96,11 +100,11 @@ async function returnsOf(
   return byId;
 }
 
-/** Minions that return the same. */
+/** Minions with the same result. */
 interface Pool {
   readonly pool: readonly string[];
   readonly result: string;
-  /** How it differs from what most return. */
+  /** Difference from the most common result. */
   readonly diff?: string;
 }
 
@@ -118,7 +122,7 @@ function survey(
     takesMore: true,
     takesRest: true,
     call: async ({ tgt, fun }, context, more, rest) => {
-      // Positional values are all the function's, so these two are keywords.
+      // All positional values belong to the function, so these two are passed as keywords.
       const { survey_sort: sort, tgt_type: type, ...kwarg } = more;
       const tgtType = type === 'pcre' ? type : 'compound';
       const request = { tgt, tgtType, fun, arg: [...rest], kwarg };
@@ -151,7 +155,7 @@ async function withDifferences(pools: readonly Pool[]): Promise<readonly Pool[]>
   const diff = lineDiffFrom(first.result);
   const shown = [first];
   for (const each of others) {
-    // Every minion may return something else: others get their turn in between.
+    // The results of all minions may differ. Yields to other work between the comparisons.
     await nextTurn();
     shown.push({ ...each, diff: diff(each.result) });
   }

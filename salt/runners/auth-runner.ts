@@ -8,11 +8,12 @@ interface AuthRunnerDeps {
   readonly users: Users;
 }
 
-/** The runner about log-ins. */
+/** Returns the functions for log-ins. */
 export function authRunner({ users: { logins } }: AuthRunnerDeps): FunctionTable {
   return {
     'auth.mk_token': masterFunction({
-      summary: 'Makes a token for whoever the credentials belong to; nothing where to nobody.',
+      summary:
+        'Creates a token for the owner of the credentials; returns nothing if they are invalid.',
       parameters: {
         username: required(text),
         password: required(text),
@@ -24,7 +25,7 @@ export function authRunner({ users: { logins } }: AuthRunnerDeps): FunctionTable
         const request = {
           ...{ username, password, eauth },
           ...(tokenExpireSeconds === undefined ? {} : { tokenExpireSeconds }),
-          // Users call it from elsewhere: their failures count together, and api_acl holds.
+          // Remote users may call this, so their failures count as one source and api_acl applies.
           ...(by === undefined ? {} : { source: 'runner' }),
         };
         try {
@@ -39,7 +40,7 @@ export function authRunner({ users: { logins } }: AuthRunnerDeps): FunctionTable
       },
     }),
     'auth.del_token': masterFunction({
-      summary: 'Ends a token.',
+      summary: 'Revokes a token.',
       parameters: { token: required(text) },
       isConfidential: true,
       call: ({ token }) => logins.logout(token),

@@ -1,4 +1,7 @@
-/** Values that operators keep in the master by bank and key: `cache.store` and its like [salt/cache/localfs.py]. */
+/**
+ * Values that operators store in the master by bank and key, with `cache.store` and related
+ * functions [salt/cache/localfs.py].
+ */
 
 import { packLocal, unpackLocal, type WireValue } from '#minion-protocol';
 import type { Store } from '#store';
@@ -7,19 +10,19 @@ import { IndexedEntries, listInTurns } from './indexed-entries.ts';
 
 const root = 'cache-banks';
 
-/** Values of all banks together. */
+/** Maximum number of values in all banks. */
 const maxValues = 10_000;
-/** Bytes of a value. */
+/** Maximum size of a value, in bytes. */
 const maxValueBytes = 1_048_576;
 
-/** The keys of each bank in memory, so that no value is read for its name. */
+/** Keys of each bank in memory, so that listing them does not read values. */
 class BankNames {
   readonly #banks = new Map<string, Set<string>>();
   #count = 0;
 
   static async read(store: Store): Promise<BankNames> {
     const names = new BankNames();
-    // One value at a time: it may be large.
+    // One value at a time, because values may be large.
     for await (const { key } of listInTurns(store, [root], 1)) {
       const [, bank = '', name = ''] = key;
       names.add(bank, name);
@@ -27,7 +30,7 @@ class BankNames {
     return names;
   }
 
-  /** Values of all banks. */
+  /** Number of values in all banks. */
   get count(): number {
     return this.#count;
   }
@@ -57,7 +60,7 @@ class BankNames {
   }
 }
 
-/** Banks of the store; the bank `minions` is not among them. */
+/** Banks of the store, except the bank `minions`. */
 export class CacheBanks {
   readonly #store: Store;
   readonly #entries: IndexedEntries<BankNames>;
@@ -67,32 +70,44 @@ export class CacheBanks {
     this.#entries = new IndexedEntries(store, BankNames.read);
   }
 
-  /** @throws MasterError ERR_ARGS for a name that is none, and when there is no room */
+  /**
+   * Stores a value.
+   * @throws MasterError ERR_ARGS if a name is invalid or the limits are reached
+   */
   put(bank: string, key: string, data: WireValue): Promise<void> {
     return this.#entries.run(async (names) => {
       const path = [root, nameOf('bank', bank), nameOf('key', key)];
       const value = packLocal(data);
-      if (value.length > maxValueBytes) throw refused(`data has more than ${maxValueBytes} bytes`);
+      if (value.length > maxValueBytes) throw refused(`data exceeds ${maxValueBytes} bytes`);
       if (!names.has(bank, key) && names.count >= maxValues) {
-        throw refused(`the banks hold ${maxValues} values already; see cache.flush`);
+        throw refused(`the banks are full (${maxValues} values); remove some with cache.flush`);
       }
       await this.#entries.write([{ op: 'put', key: path, value }]);
       names.add(bank, key);
     });
   }
 
-  /** `undefined`: there is none. @throws MasterError ERR_ARGS */
+  /**
+   * Returns a value, or `undefined` if it does not exist.
+   * @throws MasterError ERR_ARGS
+   */
   async get(bank: string, key: string): Promise<WireValue | undefined> {
     const entry = await this.#store.get([root, nameOf('bank', bank), nameOf('key', key)]);
     return entry && unpackLocal(entry.value);
   }
 
-  /** Keys of a bank, sorted. @throws MasterError ERR_ARGS */
+  /**
+   * Returns the keys of a bank, sorted.
+   * @throws MasterError ERR_ARGS
+   */
   keys(bank: string): Promise<string[]> {
     return this.#entries.run(async (names) => names.keys(nameOf('bank', bank)));
   }
 
-  /** Removes a value, or a bank and those below it. @throws MasterError ERR_ARGS */
+  /**
+   * Removes a value, or a bank and all banks below it.
+   * @throws MasterError ERR_ARGS
+   */
   remove(bank: string, key: string | undefined): Promise<void> {
     return this.#entries.run(async (names) => {
       nameOf('bank', bank);
@@ -110,10 +125,13 @@ export class CacheBanks {
   }
 }
 
-/** @throws MasterError ERR_ARGS */
+/**
+ * Checks a name and returns it.
+ * @throws MasterError ERR_ARGS
+ */
 function nameOf(what: string, name: string): string {
   const bytes = Buffer.from(name);
   const isText = bytes.toString() === name;
   if (isText && bytes.length > 0 && bytes.length <= 256) return name;
-  throw refused(`${what} is not a text of 1 to 256 bytes`);
+  throw refused(`${what} must be a text of 1 to 256 bytes`);
 }

@@ -1,4 +1,4 @@
-/** The `cache` runner: what is known of minions, and banks of the store [salt/runners/cache.py]. */
+/** The `cache` runner: cached data of minions, and banks of the store [salt/runners/cache.py]. */
 
 import { type Jobs, MasterError, type MasterFunction } from '#master';
 import type { FactSource, WireMap, WireValue } from '#minion-protocol';
@@ -9,11 +9,14 @@ import type { CacheBanks } from './cache-banks.ts';
 
 export interface CacheRunnerDeps {
   readonly facts: Jobs['facts'];
-  /** Default: minions have no mine, and there are no functions about it. */
+  /**
+   * Mine of the minions. If `undefined`, minions have no mine, and the functions about it do not
+   * exist.
+   */
   readonly mine: MineStore | undefined;
   readonly targets: Pick<Jobs['targets'], 'resolve'>;
   readonly acceptedIds: () => readonly string[];
-  /** What is not about minions. */
+  /** Banks that do not belong to minions. */
   readonly banks: CacheBanks;
 }
 
@@ -25,14 +28,14 @@ export function cacheRunner(parts: CacheRunnerDeps): FunctionTable {
 
 function factFunctions(parts: CacheRunnerDeps): FunctionTable {
   return {
-    'cache.grains': show(parts, 'grains', 'The grains that are known of minions.'),
-    'cache.pillar': show(parts, 'pillar', 'The pillar that minions last got.'),
-    'cache.clear_grains': clear(parts, ['grains'], 'Forgets the grains of minions.'),
-    'cache.clear_pillar': clear(parts, ['pillar'], 'Forgets the pillar of minions.'),
+    'cache.grains': show(parts, 'grains', 'Returns the latest grains of minions.'),
+    'cache.pillar': show(parts, 'pillar', 'Returns the latest pillar of minions.'),
+    'cache.clear_grains': clear(parts, ['grains'], 'Deletes the cached grains of minions.'),
+    'cache.clear_pillar': clear(parts, ['pillar'], 'Deletes the cached pillar of minions.'),
     'cache.clear_all': clear(
       parts,
       ['grains', 'pillar', 'mine'],
-      'Forgets grains, pillar and mine of minions.',
+      'Deletes the cached grains, pillar and mine of minions.',
     ),
   };
 }
@@ -41,10 +44,10 @@ function mineFunctions(parts: CacheRunnerDeps): FunctionTable {
   const { mine, targets } = parts;
   if (mine === undefined) return {};
   return {
-    'cache.mine': show(parts, 'mine', 'What minions have put into the mine.'),
-    'cache.clear_mine': clear(parts, ['mine'], 'Empties the mine of minions.'),
+    'cache.mine': show(parts, 'mine', 'Returns the mine of minions.'),
+    'cache.clear_mine': clear(parts, ['mine'], 'Deletes the mine of minions.'),
     'cache.clear_mine_func': masterFunction({
-      summary: 'Takes one function out of the mine of minions.',
+      summary: 'Deletes one function from the mine of minions.',
       parameters: {
         tgt: optional(target),
         tgt_type: optional(text, 'glob'),
@@ -63,7 +66,7 @@ function mineFunctions(parts: CacheRunnerDeps): FunctionTable {
 function bankFunctions(parts: CacheRunnerDeps): FunctionTable {
   return {
     'cache.list': masterFunction({
-      summary: 'The keys of a bank; minions, minions/<id>, or one of cache.store.',
+      summary: 'Lists the keys of a bank: minions, minions/<id>, or a bank of cache.store.',
       parameters: { bank: required(text), cachedir: ignored },
       call: ({ bank }) => {
         if (bank === 'minions') return parts.acceptedIds().filter((id) => isKnown(parts, id));
@@ -73,7 +76,7 @@ function bankFunctions(parts: CacheRunnerDeps): FunctionTable {
       },
     }),
     'cache.fetch': masterFunction({
-      summary: 'A value of a bank; data (grains and pillar) or mine of minions/<id>.',
+      summary: 'Returns a value of a bank; for minions/<id> data (grains and pillar) or mine.',
       parameters: { bank: required(text), key: required(text), cachedir: ignored },
       call: async ({ bank, key }) => {
         const id = minionOf(bank);
@@ -85,7 +88,7 @@ function bankFunctions(parts: CacheRunnerDeps): FunctionTable {
       },
     }),
     'cache.store': masterFunction({
-      summary: 'Stores a value in a bank of the master; minions alone say what is in theirs.',
+      summary: 'Stores a value in a bank of the master; only minions write to their own banks.',
       parameters: {
         bank: required(text),
         key: required(text),
@@ -94,17 +97,14 @@ function bankFunctions(parts: CacheRunnerDeps): FunctionTable {
       },
       call: async ({ bank, key, data }) => {
         if (isOfMinions(bank)) {
-          throw new MasterError(
-            'ERR_ARGS',
-            `${bank}: what minions say of themselves is not stored`,
-          );
+          throw new MasterError('ERR_ARGS', `${bank}: only the minions write to this bank`);
         }
         await parts.banks.put(bank, key, data);
         return null;
       },
     }),
     'cache.flush': masterFunction({
-      summary: 'Removes a value of a bank, or the bank with all below it.',
+      summary: 'Removes a value of a bank, or a bank and all banks below it.',
       parameters: { bank: required(text), key: optional(text), cachedir: ignored },
       call: async ({ bank, key }) => {
         const id = minionOf(bank);
@@ -113,7 +113,7 @@ function bankFunctions(parts: CacheRunnerDeps): FunctionTable {
         else
           throw new MasterError(
             'ERR_ARGS',
-            'name the minion: minions/<id>; or see cache.clear_all',
+            'name the minion as minions/<id>, or use cache.clear_all',
           );
         return null;
       },
@@ -137,7 +137,7 @@ function isKnown({ facts }: CacheRunnerDeps, id: string): boolean {
   return grains !== undefined || pillar !== undefined;
 }
 
-/** The minion whose bank it is; `undefined`: it is nobody's. */
+/** Returns the minion to which a bank belongs, or `undefined`. */
 function minionOf(bank: string): string | undefined {
   return /^minions\/([^/]+)$/.exec(bank)?.[1];
 }

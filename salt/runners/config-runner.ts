@@ -8,7 +8,7 @@ import { anything, optional, required, text } from '../functions/parameters.ts';
 export function configRunner({ config }: { readonly config: LiveConfig }): FunctionTable {
   return {
     'config.get': masterFunction({
-      summary: "One of the master's options under Salt's name, or what is in it; no secret ones.",
+      summary: "Returns a master option or a part of it, by Salt's name; secrets are left out.",
       parameters: {
         key: required(text),
         default: optional(anything, ''),

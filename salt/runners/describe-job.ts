@@ -5,10 +5,10 @@ import type { WireMap } from '#minion-protocol';
 
 type JobRecord = NonNullable<Awaited<ReturnType<Jobs['cache']['record']>>>;
 
-/** What is given for a job that is not kept. */
+/** Result for a job that is not stored. */
 const unknownJob: WireMap = { Error: 'Cannot contact returner or no job with this jid' };
 
-/** A job as `list_jobs` shows it. */
+/** Returns a job in the form of `list_jobs`. */
 export function describeJob(record: JobRecord): WireMap {
   const { fun, arg, tgt, tgtType, user, metadata, isNarrowed } = record;
   return {
@@ -23,7 +23,7 @@ export function describeJob(record: JobRecord): WireMap {
   };
 }
 
-/** A job as `list_job` and `print_job` show it. */
+/** Returns a job in the form of `list_job` and `print_job`. */
 export function describeJobInFull(
   jid: string,
   record: JobRecord | undefined,
@@ -38,7 +38,10 @@ export function describeJobInFull(
   return { ...job, ...minions, ...unaddressed, StartTime: startTime(jid), Result: result };
 }
 
-/** `2026, Nov 21 15:48:26.914988`, from the jid; empty where it tells no time. */
+/**
+ * Formats the start time of a jid like `2026, Nov 21 15:48:26.914988`. Empty if the jid contains no
+ * time.
+ */
 export function startTime(jid: string): string {
   const parts = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{6})/.exec(jid);
   if (parts === null) return '';

@@ -5,7 +5,7 @@ import { type FunctionTable, masterFunction } from '../functions/define-function
 import { optional, text } from '../functions/parameters.ts';
 import { askMinions, type MinionCalls } from '../minion-calls.ts';
 
-/** What the functions of a kind are for, by name. */
+/** Returns the documentation of functions by name. */
 type Docs = (prefix?: string) => WireMap;
 
 interface DocRunnerDeps extends MinionCalls {
@@ -17,17 +17,17 @@ export function docRunner(parts: DocRunnerDeps): FunctionTable {
   const parameters = { name: optional(text) };
   return {
     'doc.runner': masterFunction({
-      summary: 'What the runners are for: all of them, those of a module, or one.',
+      summary: 'Returns the documentation of all runners, of a module, or of one.',
       parameters,
       call: ({ name }) => docs.runner(name),
     }),
     'doc.wheel': masterFunction({
-      summary: 'What the wheel functions are for: all of them, those of a module, or one.',
+      summary: 'Returns the documentation of all wheel functions, of a module, or of one.',
       parameters,
       call: ({ name }) => docs.wheel(name),
     }),
     'doc.execution': masterFunction({
-      summary: 'What the functions of minions are for, as all of them together say.',
+      summary: 'Returns the documentation of the functions of all minions.',
       parameters: {},
       call: async (_values, context) => {
         const { returns } = await askMinions(parts, { tgt: '*', fun: 'sys.doc' }, context);

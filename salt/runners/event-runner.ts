@@ -10,15 +10,15 @@ interface EventRunnerDeps {
   readonly events: Pick<Events['api'], 'subscribe'>;
 }
 
-/** Time for all events that `state.event` waits for, in seconds. */
+/** Maximum time that `state.event` waits, in seconds. */
 const maxWaitSeconds = 3600;
-/** Events that `state.event` returns at most. */
+/** Maximum number of events that `state.event` returns. */
 const maxEvents = 10_000;
 
 export function eventRunner({ bus, events }: EventRunnerDeps): FunctionTable {
   return {
     'event.send': masterFunction({
-      summary: 'Fires an event on the master.',
+      summary: 'Publishes an event on the master.',
       parameters: { tag: required(text), data: optional(map) },
       call: ({ tag, data = {} }) => {
         bus.fire(tag, data);
@@ -26,7 +26,8 @@ export function eventRunner({ bus, events }: EventRunnerDeps): FunctionTable {
       },
     }),
     'state.event': masterFunction({
-      summary: 'Waits for so many events whose tags match; returns them as lines unless quiet.',
+      summary:
+        'Waits for a number of events with matching tags; returns them as lines unless quiet.',
       parameters: {
         tagmatch: optional(text, '*'),
         count: optional(anything, -1),
@@ -35,18 +36,21 @@ export function eventRunner({ bus, events }: EventRunnerDeps): FunctionTable {
         pretty: optional(flag, false),
         node: optional(text, 'master'),
       },
-      // Events hold words of others.
+      // Events may contain secrets of others.
       isConfidential: true,
       call: async ({ tagmatch, count, quiet, pretty, node }, { by, closing }) => {
         if (by !== undefined && by.who.kind !== 'local') {
-          throw new MasterError('ERR_ARGS', 'state.event is for the local interface alone');
+          throw new MasterError('ERR_ARGS', 'only the local interface may call state.event');
         }
         if (typeof count !== 'number' || count < 1 || count > maxEvents) {
-          const problem = `count is not a number from 1 to ${maxEvents}`;
-          throw new MasterError('ERR_ARGS', `${problem}; saltbridge events follows without end`);
+          const problem = `count must be a number from 1 to ${maxEvents}`;
+          throw new MasterError(
+            'ERR_ARGS',
+            `${problem}; use saltbridge events to follow without a limit`,
+          );
         }
         if (node !== 'master') {
-          throw new MasterError('ERR_NOT_SERVED', 'only the events of the master are watched');
+          throw new MasterError('ERR_NOT_SERVED', 'only events of the master can be watched');
         }
         const signal = AbortSignal.any([closing, AbortSignal.timeout(maxWaitSeconds * 1000)]);
         const lines = await readEvents(events, { match: tagmatch, count, pretty, signal });
@@ -63,7 +67,10 @@ interface Watch {
   readonly signal: AbortSignal;
 }
 
-/** Each event as a line: its tag, a tab, its data. @throws MasterError ERR_ARGS */
+/**
+ * Reads events as lines: tag, tab, data.
+ * @throws MasterError ERR_ARGS
+ */
 async function readEvents(
   events: EventRunnerDeps['events'],
   { match, count, pretty, signal }: Watch,
@@ -73,5 +80,5 @@ async function readEvents(
     lines.push(`${tag}\t${writeJson(toJson(data), pretty ? 4 : undefined)}`);
     if (lines.length >= count) return lines;
   }
-  throw new MasterError('ERR_ARGS', `${lines.length} of ${count} events came in time`);
+  throw new MasterError('ERR_ARGS', `timed out: received ${lines.length} of ${count} events`);
 }

@@ -1,4 +1,4 @@
-/** The `http` runner [salt/runners/http.py, salt/utils/http.py], to listed hosts. */
+/** The `http` runner, restricted to listed hosts [salt/runners/http.py, salt/utils/http.py]. */
 
 import { ConfigError, type LiveConfig } from '#config';
 import { MasterError } from '#master';
@@ -25,12 +25,12 @@ export interface HttpRunnerDeps {
   readonly reader: Pick<Renderer, 'read'>;
 }
 
-/** Exchanges at a time. */
+/** Maximum number of concurrent requests. */
 const atATime = 8;
 
 const hostsOption = 'saltbridge: http_query: hosts';
 
-/** What of an answer is wanted. */
+/** Parts of the response to return. */
 interface Wanted {
   readonly status: boolean;
   readonly headers: boolean;
@@ -40,14 +40,17 @@ interface Wanted {
   readonly raise_error: boolean;
 }
 
-/** @throws ConfigError ERR_CONFIG_READ where a file of authorities cannot be read */
+/**
+ * Creates the runner.
+ * @throws ConfigError ERR_CONFIG_READ if a CA file cannot be read
+ */
 export function httpRunner({ config: { fixed }, reader }: HttpRunnerDeps): FunctionTable {
   const { hosts, timeout, maxBytes } = fixed.httpQuery;
   const ask = openClient(fixed);
   const limit = new Semaphore(atATime);
   return {
     'http.query': masterFunction({
-      summary: `Asks a service that ${hostsOption} lists.`,
+      summary: `Sends a request to a host listed in ${hostsOption}.`,
       parameters: {
         url: required(text),
         output: ignored,
@@ -69,17 +72,20 @@ export function httpRunner({ config: { fixed }, reader }: HttpRunnerDeps): Funct
         backend: ignored,
         hide_fields: ignored,
       },
-      // Addresses, headers and answers have tokens in them.
+      // Addresses, headers and responses may contain tokens.
       isConfidential: true,
       call: async ({ url, ...given }, { closing }) => {
         if (hosts.length === 0) {
-          throw new MasterError('ERR_NOT_SERVED', `list what http.query may ask in ${hostsOption}`);
+          throw new MasterError(
+            'ERR_NOT_SERVED',
+            `no host is allowed: list hosts for http.query in ${hostsOption}`,
+          );
         }
         const request: OutgoingRequest = {
           ...methodAndBody(given.method, given.data, maxBytes),
           url: addressOf(url, given.params),
           headers: headersOf(given, given.data !== undefined),
-          // One more, to know of it.
+          // One more byte, to detect a response over the limit.
           maxAnswerBytes: maxBytes + 1,
         };
         const result = await limit.run(() => ask(request, closing));
@@ -90,14 +96,14 @@ export function httpRunner({ config: { fixed }, reader }: HttpRunnerDeps): Funct
     }),
   };
 
-  /** With the authorities of each host. */
+  /** Opens a client with the certificate authorities of each host. */
   function openClient({ confFile }: { readonly confFile: string }): HttpClient {
     const listed = hosts.map(({ caFile, ...host }) => {
       try {
         return readEndpoint({ ...host, ...(caFile === undefined ? {} : { ca_file: caFile }) });
       } catch (cause) {
         const origin = { file: confFile, line: 0, key: 'saltbridge:http_query:hosts' };
-        const problem = `ca_file of ${host.url}: ${describeSystemError(cause) ?? 'it cannot be read'}`;
+        const problem = `ca_file of ${host.url}: ${describeSystemError(cause) ?? 'the file cannot be read'}`;
         throw new ConfigError('ERR_CONFIG_READ', origin, problem, { cause });
       }
     });
@@ -110,14 +116,17 @@ export function httpRunner({ config: { fixed }, reader }: HttpRunnerDeps): Funct
   }
 }
 
-/** In the normal form, so that it is read in one way only. @throws MasterError ERR_ARGS */
+/**
+ * Returns the normalised address, so that it is parsed in only one way.
+ * @throws MasterError ERR_ARGS
+ */
 function addressOf(url: string, params: WireMap): string {
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
-    throw refused('url is not an address; expected http:// or https://');
+    throw refused('url must be an http:// or https:// address');
   }
   const address = new URL(url);
   if (address.username !== '' || address.password !== '') {
-    throw refused('url has a user in it; use username and password');
+    throw refused('url must not contain a user; use username and password');
   }
   for (const [name, value] of pairsOf(params)) address.searchParams.append(name, value);
   address.hash = '';
@@ -133,19 +142,23 @@ const methods: readonly OutgoingRequest['method'][] = [
   'PUT',
 ];
 
-/** @throws MasterError ERR_ARGS */
+/**
+ * Returns the method and body of a request.
+ * @throws MasterError ERR_ARGS
+ */
 function methodAndBody(
   given: string,
   data: WireValue | undefined,
   maxBytes: number,
 ): Pick<OutgoingRequest, 'body' | 'method'> {
   const method = methods.find((known) => known === given.toUpperCase());
-  if (method === undefined) throw refused(`method is none of ${methods.join(', ')}`);
+  if (method === undefined) throw refused(`method must be one of ${methods.join(', ')}`);
   if (data === undefined) return { method };
-  if (!method.startsWith('P')) throw refused(`data is for PATCH, POST and PUT, not ${method}`);
+  if (!method.startsWith('P'))
+    throw refused(`data is allowed for PATCH, POST and PUT, not for ${method}`);
   const body = isWireMap(data) ? new URLSearchParams(pairsOf(data)).toString() : textOf(data);
-  if (body === undefined) throw refused('data is neither text nor a map');
-  if (Buffer.byteLength(body) > maxBytes) throw refused(`data has more than ${maxBytes} bytes`);
+  if (body === undefined) throw refused('data must be text or a map');
+  if (Buffer.byteLength(body) > maxBytes) throw refused(`data exceeds ${maxBytes} bytes`);
   return { method, body };
 }
 
@@ -157,7 +170,7 @@ function pairsOf(map: WireMap): [string, string][] {
   return Object.entries(map).map(([name, value]) => [name, pythonStr(value)]);
 }
 
-/** These say where a message ends and who reads it, which is not for the caller to say. */
+/** Headers for message framing and routing, which callers must not set. */
 const ownHeaders =
   /^(?:connection|content-length|expect|host|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade)$/;
 
@@ -169,7 +182,10 @@ interface GivenHeaders {
   readonly agent: string | undefined;
 }
 
-/** @throws MasterError ERR_ARGS */
+/**
+ * Returns the headers of a request.
+ * @throws MasterError ERR_ARGS
+ */
 function headersOf(
   { username, password, agent, ...given }: GivenHeaders,
   hasBody: boolean,
@@ -188,7 +204,7 @@ function headersOf(
   for (const [name, value] of [...pairsOf(given.header_dict), ...fromLines, ...own]) {
     const isPlain = /^[\w-]{1,256}$/.test(name) && /^[\t\x20-\x7e]{0,8192}$/.test(value);
     if (!isPlain || ownHeaders.test(name.toLowerCase())) {
-      throw refused(`the header ${name.slice(0, 100)} cannot be sent`);
+      throw refused(`the header ${name.slice(0, 100)} is not allowed`);
     }
     headers[name.toLowerCase()] = value;
   }
@@ -206,14 +222,14 @@ interface Reading {
   readonly maxBytes: number;
 }
 
-/** As Salt returns it. */
+/** Returns the response in Salt's form. */
 async function answerOf(
   { status, headers, body }: Answer,
   wanted: Wanted,
   { reader, maxBytes }: Reading,
 ): Promise<WireMap> {
   if (Buffer.byteLength(body) > maxBytes) {
-    return { status, error: `the answer has more than ${maxBytes} bytes` };
+    return { status, error: `the response exceeds ${maxBytes} bytes` };
   }
   const isFine = status >= 200 && status < 300;
   if (!isFine && wanted.raise_error) return { status, error: `HTTP ${status}`, body };
@@ -226,16 +242,16 @@ async function answerOf(
   const form = wanted.decode ? formOf(wanted.decode_type, headers['content-type']) : 'none';
   if (form === 'json' || form === 'yaml') {
     const decoded = await decode(body, form, reader);
-    if (decoded === undefined) result.error = `the answer cannot be read as ${form}`;
+    if (decoded === undefined) result.error = `the response is not valid ${form}`;
     else result.dict = decoded;
   } else if (form !== 'plain' && form !== 'none') {
-    result.error = `${form} is not decoded; known are json, yaml and plain`;
+    result.error = `cannot decode ${form}; supported types: json, yaml, plain`;
   }
   if (wanted.text || form === 'plain') result.text = body;
   return result;
 }
 
-/** What `auto` is goes by the answer; others than JSON, YAML and XML are text. */
+/** Resolves `auto` by content type. Types other than JSON, YAML and XML are text. */
 function formOf(type: string, contentType = 'application/json'): string {
   if (type !== 'auto') return type;
   return ['xml', 'json', 'yaml'].find((form) => contentType.includes(form)) ?? 'plain';
@@ -247,7 +263,7 @@ async function decode(
   reader: Reading['reader'],
 ): Promise<WireValue | undefined> {
   try {
-    return toWire(await reader.read({ kind: 'read', format, text: body, name: 'the answer' }));
+    return toWire(await reader.read({ kind: 'read', format, text: body, name: 'the response' }));
   } catch (error) {
     if (error instanceof TemplateError) return undefined;
     throw error;

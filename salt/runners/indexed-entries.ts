@@ -3,9 +3,8 @@ import { KeyedMutex } from '#runtime';
 import type { Entry, Key, Operation, Store } from '#store';
 
 /**
- * Entries below a key, in their order. The store reads without a pause: here others get a turn of
- * the event loop after each page.
- * @param page entries that are read at once
+ * Yields the entries below a key in order, and yields to the event loop after each page.
+ * @param page number of entries per page
  */
 export async function* listInTurns(
   store: Pick<Store, 'list'>,
@@ -25,7 +24,7 @@ export async function* listInTurns(
   }
 }
 
-/** Entries of the store, with an index of them in memory that is read when it is first needed. */
+/** Entries of the store with an in-memory index, which is built at the first use. */
 export class IndexedEntries<Index> {
   readonly #store: Store;
   readonly #readIndex: (store: Store) => Promise<Index>;
@@ -37,7 +36,7 @@ export class IndexedEntries<Index> {
     this.#readIndex = readIndex;
   }
 
-  /** Does one piece of work after the other; it changes the index after it has written. */
+  /** Runs tasks one after the other. A task updates the index after it has written. */
   run<T>(work: (index: Index) => Promise<T>): Promise<T> {
     return this.#mutex.run('', async () => {
       this.#index ??= await this.#readIndex(this.#store);
@@ -45,13 +44,13 @@ export class IndexedEntries<Index> {
     });
   }
 
-  /** Durable when it resolves. */
+  /** Writes the operations. They are durable when the promise resolves. */
   async write(steps: readonly Operation[]): Promise<void> {
     if (steps.length === 0) return;
     try {
       await this.#store.write(steps);
     } catch (error) {
-      // It may have been written all the same.
+      // The write may have succeeded despite the error, so the index is rebuilt.
       this.#index = undefined;
       throw error;
     }

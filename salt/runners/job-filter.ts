@@ -6,21 +6,21 @@ import { compileGlob } from '#template/python/fnmatch.ts';
 
 type JobRecord = NonNullable<Awaited<ReturnType<Jobs['cache']['record']>>>;
 
-/** What a job must be like to be listed; all that is given must hold. */
+/** Conditions for listing a job. All given conditions must hold. */
 export interface JobFilter {
-  /** Globs, one of which means its function. */
+  /** Globs, one of which must match a function of the job. */
   readonly functions?: readonly string[] | undefined;
-  /** Globs, one of which means a word of its target. */
+  /** Globs, one of which must match the target or an item of it. */
   readonly targets?: readonly string[] | undefined;
-  /** One of these must be in its metadata. */
+  /** Entries, one of which must be in the job's metadata. */
   readonly metadata?: WireMap | undefined;
   readonly from?: string | undefined;
   readonly to?: string | undefined;
 }
 
 /**
- * Makes the test of a filter.
- * @throws MasterError ERR_ARGS for a time that cannot be read
+ * Compiles a filter.
+ * @throws MasterError ERR_ARGS if a time is invalid
  */
 export function jobTest(filter: JobFilter): (job: JobRecord) => boolean {
   const tests: ((job: JobRecord) => boolean)[] = [];
@@ -51,7 +51,7 @@ function isSame(left: WireValue | undefined, right: WireValue): boolean {
   return left === right || JSON.stringify(left) === JSON.stringify(right);
 }
 
-/** Compares with the digits of the jid, so that both are the master's time. */
+/** Compares a time with the digits of the jid, both in the master's local time. */
 function startsAt(
   time: string,
   holds: (at: string, limit: string) => boolean,
@@ -61,11 +61,11 @@ function startsAt(
 }
 
 const forms: readonly RegExp[] = [
-  // 2026-11-21 15:48:26.5, with or without its end; 2026/11/21; 20261121
+  // 2026-11-21 15:48:26.5, optionally shortened; 2026/11/21; 20261121
   /^(\d{4})[-/]?(\d\d)[-/]?(\d\d)(?:[ T](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?$/,
-  // 2026, Nov 21 15:48:26.5, as jobs are shown
+  // 2026, Nov 21 15:48:26.5, the format in which jobs are shown
   /^(\d{4}),? ([A-Z][a-z]{2}) (\d{1,2})(?:[ T](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?$/,
-  // A jid, or its beginning
+  // A jid or its beginning
   /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{0,6})$/,
 ];
 const monthLetters = 'JanFebMarAprMayJunJulAugSepOctNovDec';
@@ -73,8 +73,8 @@ const monthLetters = 'JanFebMarAprMayJunJulAugSepOctNovDec';
 function toDigits(time: string): string {
   const match = forms.map((form) => form.exec(time.trim())).find((found) => found !== null);
   if (match === undefined) {
-    const expected = 'for instance "2026-11-21 15:48:26" or "2026, Nov 21 15:48"';
-    throw new MasterError('ERR_ARGS', `a time cannot be read; expected ${expected}`);
+    const expected = 'use for example "2026-11-21 15:48:26" or "2026, Nov 21 15:48"';
+    throw new MasterError('ERR_ARGS', `invalid time; ${expected}`);
   }
   const [, year = '', month = '', day = '', hour = '', minute = '', second = '', rest = ''] = match;
   const number = /^\d/.test(month)

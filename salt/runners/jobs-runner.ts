@@ -20,15 +20,15 @@ import { type JobFilter, jobTest } from './job-filter.ts';
 type JobRecord = NonNullable<Awaited<ReturnType<Jobs['cache']['record']>>>;
 
 export interface JobsRunnerDeps extends MinionCalls {
-  /** The runners that run at present. */
+  /** Returns the running runners. */
   readonly running: () => readonly WireMap[];
   readonly cache: Jobs['cache'];
 }
 
-/** Jobs that are looked through at most. */
+/** Maximum number of jobs to search. */
 const maxJobs = 1_000_000;
 
-/** What every function takes that Salt has it for and that changes nothing here. */
+/** Parameters of Salt that are accepted and have no effect. */
 const sources = { ext_source: ignored } as const;
 const progress = { display_progress: ignored } as const;
 
@@ -43,7 +43,7 @@ const filters = {
 export function jobsRunner(parts: JobsRunnerDeps): FunctionTable {
   return {
     'jobs.list_jobs': masterFunction({
-      summary: 'The jobs that are kept, by jid; with filters those that all of them mean.',
+      summary: 'Lists the stored jobs by jid, optionally filtered.',
       parameters: { ...sources, outputter: optional(text), ...filters, ...progress },
       call: async ({ outputter, ...filter }) => {
         const jobs = await findJobs(parts, {
@@ -57,7 +57,7 @@ export function jobsRunner(parts: JobsRunnerDeps): FunctionTable {
       },
     }),
     'jobs.list_jobs_filter': masterFunction({
-      summary: 'The latest jobs, so many, the oldest of them first; without find_job by default.',
+      summary: 'Lists the latest jobs, oldest first; find_job is left out by default.',
       parameters: {
         count: required(count),
         filter_find_job: optional(flag, true),
@@ -72,17 +72,18 @@ export function jobsRunner(parts: JobsRunnerDeps): FunctionTable {
       },
     }),
     'jobs.list_job': masterFunction({
-      summary: 'One job with what came back.',
+      summary: 'Returns one job with its results.',
       parameters: { jid: required(text), ...sources, ...progress },
       call: async ({ jid }) => ({ jid, ...(await fullJob(parts, jid)) }),
     }),
     'jobs.print_job': masterFunction({
-      summary: 'One job with what came back, under its jid.',
+      summary: 'Returns one job with its results, under its jid.',
       parameters: { jid: required(text), ...sources },
       call: async ({ jid }) => new Map([[jid, await fullJob(parts, jid)]]),
     }),
     'jobs.lookup_jid': masterFunction({
-      summary: 'What came back for a job; with missing=True also who did not answer.',
+      summary:
+        'Returns the results of a job; with missing=True also the minions that did not return.',
       parameters: {
         jid: required(text),
         ...sources,
@@ -93,7 +94,7 @@ export function jobsRunner(parts: JobsRunnerDeps): FunctionTable {
       call: ({ jid, returned, missing }) => lookUp(parts, jid, { returned, missing }),
     }),
     'jobs.exit_success': masterFunction({
-      summary: 'For each minion of a job whether it returned something that counts as true.',
+      summary: 'Returns for each minion of a job whether its result is true.',
       parameters: { jid: required(text), ...sources },
       call: async ({ jid }) => {
         const { record, returns } = await readJob(parts, jid);
@@ -105,7 +106,7 @@ export function jobsRunner(parts: JobsRunnerDeps): FunctionTable {
       },
     }),
     'jobs.last_run': masterFunction({
-      summary: 'The latest job with what came back; with filters the latest that they mean.',
+      summary: 'Returns the latest job with its results, optionally filtered.',
       parameters: {
         ...sources,
         outputter: ignored,
@@ -121,19 +122,19 @@ export function jobsRunner(parts: JobsRunnerDeps): FunctionTable {
       },
     }),
     'jobs.master': masterFunction({
-      summary: 'The runners that this master runs at present.',
+      summary: 'Lists the runners that run on this master.',
       parameters: {},
       call: () => parts.running().map((one) => ({ ...one, pid: process.pid })),
     }),
     'jobs.active': masterFunction({
-      summary: 'What minions say that they are at, by jid.',
+      summary: 'Lists the jobs that run on minions, by jid.',
       parameters: progress,
       call: (_values, context) => activeJobs(parts, context),
     }),
   };
 }
 
-/** The latest first. */
+/** Finds jobs, the latest first. */
 async function findJobs(
   { cache }: JobsRunnerDeps,
   filter: JobFilter,
@@ -151,7 +152,7 @@ async function findJobs(
   return found;
 }
 
-/** Jids are digits, which a plain object would put into an order of its own. */
+/** Returns a `Map`, because a plain object would reorder jids, which are digits. */
 function byJid(jobs: readonly JobRecord[]): Map<WireValue, WireValue> {
   return new Map([...jobs].reverse().map((job) => [job.jid, describeJob(job)]));
 }
@@ -226,7 +227,7 @@ async function activeJob(
   };
 }
 
-/** Python's truth. */
+/** Whether a value is true in Python. */
 function isTruthy(value: WireValue): boolean {
   if (value instanceof Uint8Array || Array.isArray(value)) return value.length > 0;
   if (value instanceof Map) return value.size > 0;

@@ -1,18 +1,18 @@
 import { splitLines } from '#template';
 
-/** Lines of a text that are compared; the others are left out. */
+/** Maximum number of compared lines. Further lines are ignored. */
 const maxLines = 1000;
 
-/** What no line of the first text is like. */
+/** Number of a line that does not occur in the first text. */
 const unknown = -1;
 
 /**
- * Compares texts with a first one. The function that it returns gives the lines that one text has
- * and the other has not: `-` of the first, `+` of the second, in their order.
+ * Returns a function that compares texts with `first`. Its result contains the differing lines in
+ * order, with `-` for lines of the first text and `+` for lines of the second.
  */
 export function lineDiffFrom(first: string): (second: string) => string {
   const left = splitLines(first).slice(0, maxLines);
-  // Equal lines have one number, so that lines are compared once and numbers after that.
+  // Equal lines have the same number, so that lines are compared only once.
   const numbers = new Map<string, number>();
   for (const line of left) if (!numbers.has(line)) numbers.set(line, numbers.size);
   const numbersOf = (lines: readonly string[]): Int32Array =>
@@ -46,7 +46,7 @@ export function lineDiffFrom(first: string): (second: string) => string {
   };
 }
 
-/** How many lines the rests of both texts have in common, from each place in both on. */
+/** Computes the length of the longest common subsequence for each pair of suffixes. */
 function commonLengths(left: Int32Array, right: Int32Array): Uint16Array {
   const width = right.length + 1;
   const lengths = new Uint16Array((left.length + 1) * width);

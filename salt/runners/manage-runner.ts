@@ -11,11 +11,11 @@ export interface ManageRunnerDeps extends MinionCalls {
   readonly keys: Pick<MasterApi['keys'], 'delete'>;
   readonly acceptedIds: () => readonly string[];
   readonly present: () => readonly PresentMinion[];
-  /** What `manage.versions` gives for the master. */
+  /** Version of the master in `manage.versions`. */
   readonly version: string;
 }
 
-/** Releases of Salt whose minions are served, first and last. */
+/** First and last supported release of Salt minions. */
 const served: readonly [number, number] = [3000, 3008];
 
 const asked = {
@@ -52,17 +52,17 @@ export function manageRunner(parts: ManageRunnerDeps): FunctionTable {
   };
   return {
     'manage.status': masterFunction({
-      summary: 'Which minions answer, and which do not.',
+      summary: 'Lists the minions that answer and those that do not.',
       parameters: { output: optional(flag, true), ...asked },
       call: (values, context) => status(values, context),
     }),
     'manage.up': masterFunction({
-      summary: 'The minions that answer.',
+      summary: 'Lists the minions that answer.',
       parameters: asked,
       call: async (values, context) => (await status(values, context)).up,
     }),
     'manage.down': masterFunction({
-      summary: 'The minions that do not answer; with removekeys=True their keys are deleted.',
+      summary: 'Lists the minions that do not answer; with removekeys=True deletes their keys.',
       parameters: { removekeys: optional(flag, false), ...asked },
       call: async ({ removekeys, ...values }, context) => {
         const { down } = await status(values, context);
@@ -72,7 +72,7 @@ export function manageRunner(parts: ManageRunnerDeps): FunctionTable {
       },
     }),
     'manage.versions': masterFunction({
-      summary: 'The versions of the minions that answer.',
+      summary: 'Lists the versions of the minions that answer.',
       parameters: {},
       call: (_values, context) => versions(parts, context),
     }),
@@ -80,14 +80,14 @@ export function manageRunner(parts: ManageRunnerDeps): FunctionTable {
   };
 }
 
-/** All ask the same under the names that Salt has for it. */
+/** Returns the presence functions. Salt has several names for each. */
 const states = ['state', 'present', 'joined', 'allowed', 'alived', 'reaped'];
 
 function presenceFunctions({ acceptedIds, present: whoIsThere }: ManageRunnerDeps): FunctionTable {
   const table: Record<string, MasterFunction> = {};
   const parameters = { subset: optional(names), show_ip: optional(flag, false) } as const;
   const present = masterFunction({
-    summary: 'The minions that are connected; nothing is sent to them.',
+    summary: 'Lists the connected minions, without contacting them.',
     parameters,
     call: ({ subset, show_ip: showIp }) => {
       const found = whoIsThere().filter(({ id }) => subset?.includes(id) ?? true);
@@ -96,7 +96,7 @@ function presenceFunctions({ acceptedIds, present: whoIsThere }: ManageRunnerDep
     },
   });
   const absent = masterFunction({
-    summary: 'The accepted minions that are not connected; nothing is sent to them.',
+    summary: 'Lists the accepted minions that are not connected, without contacting them.',
     parameters,
     call: ({ subset }) => {
       const found = new Set(whoIsThere().map(({ id }) => id));
@@ -124,11 +124,14 @@ async function versions(parts: ManageRunnerDeps, context: CallContext): Promise<
   return { ...Object.fromEntries(groups), Master: parts.version };
 }
 
-/** Compared with the releases that are served, for this master is none of Salt's. */
+/**
+ * Compares a version with the supported releases, because this master has no Salt version of its
+ * own.
+ */
 function versionLabel(version: string | false): string {
   if (version === false) return 'Minion offline';
   const release = Number.parseInt(version, 10);
-  // 2019.2 and before were named after years.
+  // Versions up to 2019.2 start with a year and are older than 3000.
   if (release < served[0]) return 'Minion requires update';
   return release > served[1] ? 'Minion newer than master' : 'Up to date';
 }

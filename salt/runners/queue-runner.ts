@@ -1,4 +1,7 @@
-/** The `queue` runner, in the master's store [salt/runners/queue.py, salt/queues/sqlite_queue.py]. */
+/**
+ * The `queue` runner, with queues in the master's store [salt/runners/queue.py,
+ * salt/queues/sqlite_queue.py].
+ */
 
 import type { CallContext, Events } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
@@ -12,7 +15,7 @@ import {
 import { anything, flag, ignored, map, optional, required, text } from '../functions/parameters.ts';
 import { Queues } from './queues.ts';
 
-/** What the queues rest on. */
+/** Dependencies of the queues. */
 export interface QueueRunnerDeps {
   readonly store: Store;
   readonly bus: Events['bus'];
@@ -20,30 +23,36 @@ export interface QueueRunnerDeps {
   readonly run: (fun: string, arg: WireValue[], kwarg: WireMap, by: CallContext) => Promise<void>;
 }
 
-/** A queue's name, as it may be that of Salt's table. @throws MasterError ERR_ARGS */
+/**
+ * Checks the name of a queue, which must be valid as a table name in Salt.
+ * @throws MasterError ERR_ARGS
+ */
 function nameOf(queue: string): string {
   if (/^[\w.-]{1,64}$/.test(queue)) return queue;
-  throw refused('queue is not a name of 1 to 64 letters, digits, _ . and -');
+  throw refused('queue must be a name of 1 to 64 letters, digits, _ . and -');
 }
 
 function listOf(items: WireValue): readonly WireValue[] {
   return Array.isArray(items) ? items : [items];
 }
 
-/** @throws MasterError ERR_ARGS */
+/**
+ * Parses a quantity. Returns `undefined` for `all`.
+ * @throws MasterError ERR_ARGS
+ */
 function quantityOf(quantity: WireValue): number | undefined {
   if (quantity === 'all') return undefined;
   const count = Number(quantity);
   if (Number.isSafeInteger(count) && count > 0) return count;
-  throw refused('quantity is not a whole number from 1 on, or all');
+  throw refused('quantity must be a positive whole number, or all');
 }
 
-/** The queue of `queue.insert_runner`, where none is named. */
+/** Default queue of `queue.insert_runner`. */
 const runnerQueue = 'runners';
 
 export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable {
   const queues = new Queues(store);
-  // There is one place for queues: Salt's names of others change nothing.
+  // All queues are in the store; Salt's names of other backends have no effect.
   const backend = ignored;
   const quantity = optional(anything, 1);
   const process = async (queue: string, count: WireValue): Promise<WireMap> => {
@@ -62,7 +71,7 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
       },
     }),
     'queue.delete': masterFunction({
-      summary: 'Takes an item, or each of a list, out of a queue.',
+      summary: 'Removes an item, or each of a list, from a queue.',
       parameters: { queue: required(text), items: required(anything), backend },
       call: async ({ queue, items }) => {
         await queues.delete(nameOf(queue), listOf(items));
@@ -70,22 +79,22 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
       },
     }),
     'queue.list_queues': masterFunction({
-      summary: 'The queues that hold something.',
+      summary: 'Lists the queues that contain items.',
       parameters: { backend },
       call: () => queues.names(),
     }),
     'queue.list_length': masterFunction({
-      summary: 'How many items a queue holds.',
+      summary: 'Returns the number of items in a queue.',
       parameters: { queue: required(text), backend },
       call: ({ queue }) => queues.length(nameOf(queue)),
     }),
     'queue.list_items': masterFunction({
-      summary: 'What a queue holds, the oldest first.',
+      summary: 'Lists the items of a queue, oldest first.',
       parameters: { queue: required(text), backend },
       call: ({ queue }) => queues.items(nameOf(queue)),
     }),
     'queue.pop': masterFunction({
-      summary: 'Takes the oldest items out of a queue; quantity is a number, or all.',
+      summary: 'Removes and returns the oldest items of a queue; quantity is a number, or all.',
       parameters: {
         queue: required(text),
         quantity,
@@ -95,7 +104,8 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
       call: ({ queue, quantity: count }) => queues.pop(nameOf(queue), quantityOf(count)),
     }),
     'queue.process_queue': masterFunction({
-      summary: 'The same, and fires them as the event salt/queue/<queue>/process.',
+      summary:
+        'Removes the oldest items and publishes them as the event salt/queue/<queue>/process.',
       parameters: {
         queue: required(text),
         quantity,
@@ -120,10 +130,10 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
       },
     }),
     'queue.process_runner': masterFunction({
-      summary: 'Takes calls of runners out of a queue and makes them, one after the other.',
+      summary: 'Removes runner calls from a queue and runs them one after the other.',
       parameters: { quantity, queue: optional(text, runnerQueue), backend },
       call: async ({ quantity: count, queue }, context) => {
-        // A right to this one function would be one to all runners.
+        // A right to this function would grant access to all runners.
         requireLocalCaller(context);
         const { items } = await process(queue, count);
         for (const call of listOf(items ?? [])) {

@@ -8,27 +8,30 @@ import { IndexedEntries, listInTurns } from './indexed-entries.ts';
 
 const root = 'runner-queues';
 
-/** What all queues may hold together. */
+/** Limits of all queues together. */
 export interface QueueLimits {
   readonly items: number;
   readonly bytes: number;
 }
 
 const usualLimits: QueueLimits = { items: 100_000, bytes: 64 * 1_048_576 };
-/** Bytes of an item. */
+/** Maximum size of an item, in bytes. */
 const maxItemBytes = 65_536;
 const itemsPerTurn = 64;
 
-/** Where an item is in its queue, and its size. */
+/** Position of an item in its queue, and its size. */
 interface ItemPlace {
-  /** The one that was added first has the lowest. */
+  /** Sequence number. Older items have lower numbers. */
   readonly sequence: number;
   readonly bytes: number;
 }
 
-/** What the queues hold, without the items themselves, so that a change reads only what it takes. */
+/**
+ * Index of the queues without the items themselves, so that a change reads only the items that it
+ * removes.
+ */
 class QueueIndex {
-  /** By queue and by the digest of an item. */
+  /** Positions by queue and by the digest of an item. */
   readonly #queues = new Map<string, Map<string, ItemPlace>>();
   #items = 0;
   #bytes = 0;
@@ -52,7 +55,7 @@ class QueueIndex {
     return this.#bytes;
   }
 
-  /** The sequence of the item that was added last, whatever its queue. */
+  /** Sequence number of the item added last to any queue. */
   get last(): number {
     return this.#last;
   }
@@ -88,7 +91,7 @@ class QueueIndex {
   }
 }
 
-/** Queues of values by name; each value is in a queue once, the oldest first. */
+/** Queues of values by name, oldest first. A queue contains each value at most once. */
 export class Queues {
   readonly #store: Store;
   readonly #limits: QueueLimits;
@@ -100,7 +103,10 @@ export class Queues {
     this.#limits = limits;
   }
 
-  /** Adds what is not there yet. @throws MasterError ERR_ARGS when there is no room */
+  /**
+   * Adds the items that the queue does not contain yet.
+   * @throws MasterError ERR_ARGS if a limit is reached
+   */
   insert(queue: string, items: readonly WireValue[]): Promise<void> {
     return this.#entries.run(async (index) => {
       const added = new Map<string, ItemPlace>();
@@ -108,8 +114,7 @@ export class Queues {
       let bytes = index.bytes;
       for (const item of items) {
         const value = packLocal(item);
-        if (value.length > maxItemBytes)
-          throw refused(`an item has more than ${maxItemBytes} bytes`);
+        if (value.length > maxItemBytes) throw refused(`an item exceeds ${maxItemBytes} bytes`);
         const digest = digestOf(value);
         if (added.has(digest) || index.find(queue, digest) !== undefined) continue;
         const sequence = index.last + added.size + 1;
@@ -123,7 +128,7 @@ export class Queues {
     });
   }
 
-  /** Takes these out, wherever they are in the queue. */
+  /** Removes these items at any position of the queue. */
   delete(queue: string, items: readonly WireValue[]): Promise<void> {
     return this.#entries.run(async (index) => {
       const digests = new Set(items.map((item) => digestOf(packLocal(item))));
@@ -133,7 +138,10 @@ export class Queues {
     });
   }
 
-  /** Takes the oldest out. @param quantity - `undefined`: all */
+  /**
+   * Removes and returns the oldest items.
+   * @param quantity number of items; `undefined`: all
+   */
   pop(queue: string, quantity: number | undefined): Promise<WireValue[]> {
     return this.#entries.run(async (index) => {
       const taken = await this.#read(queue, quantity);
@@ -157,8 +165,8 @@ export class Queues {
 
   #checkRoom(items: number, bytes: number): void {
     const limits = this.#limits;
-    if (items > limits.items) throw refused(`the queues hold ${limits.items} items already`);
-    if (bytes > limits.bytes) throw refused(`the queues hold no more than ${limits.bytes} bytes`);
+    if (items > limits.items) throw refused(`the queues are full (${limits.items} items)`);
+    if (bytes > limits.bytes) throw refused(`the queues are full (${limits.bytes} bytes)`);
   }
 
   #remove(queue: string, items: readonly { readonly sequence: number }[]): Promise<void> {

@@ -1,4 +1,4 @@
-/** The runner `salt.cmd`: functions that templates have, called on the master [salt/runners/salt.py]. */
+/** The runner `salt.cmd`: calls template functions on the master [salt/runners/salt.py]. */
 
 import { MasterError } from '#master';
 import { type PlainData, toPlain, toPython } from '#template';
@@ -16,7 +16,7 @@ import { saltFunctions } from '../render/template-functions.ts';
 import { insteadOfFunction } from '../render/unserved-functions.ts';
 
 export interface SaltCmdDeps {
-  /** `id` of the master, which is its only grain. */
+  /** `id` of the master, its only grain. */
   readonly masterId: string;
   readonly pillar: PillarSource | undefined;
   /** Files of `file_roots`. */
@@ -30,8 +30,7 @@ export function saltCmdRunner({ masterId: id, pillar: source, files }: SaltCmdDe
   };
   return {
     'salt.cmd': masterFunction({
-      summary:
-        'Calls a function of templates on the master, with its pillar if with_pillar is true.',
+      summary: 'Calls a template function on the master, with its pillar if with_pillar is true.',
       parameters: { fun: required(text) },
       takesMore: true,
       takesRest: true,

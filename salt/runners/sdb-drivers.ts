@@ -1,4 +1,4 @@
-/** Drivers of `sdb://` [salt/sdb/env.py, salt/sdb/yaml.py]; `json` is read as `yaml` is. */
+/** Drivers of `sdb://` [salt/sdb/env.py, salt/sdb/yaml.py]. `json` files are parsed like `yaml`. */
 
 import path from 'node:path';
 import type { Logger } from 'pino';
@@ -12,23 +12,32 @@ import { isPillarMap, type PillarMap } from '../render/pillar-data.ts';
 import { toWire } from '../render/pillar-wire.ts';
 import type { Renderer } from '../render/renderer.ts';
 
-/** What a driver can do with a key. */
+/** A driver of a profile. */
 export interface SdbDriver {
-  /** @throws MasterError ERR_ARGS where the profile's files cannot be read */
+  /**
+   * Returns the value of a key.
+   * @throws MasterError ERR_ARGS if a file of the profile cannot be read
+   */
   get(key: string): Promise<WireValue>;
-  /** @throws MasterError ERR_ARGS where it takes no values */
+  /**
+   * Sets a value.
+   * @throws MasterError ERR_ARGS if the driver is read-only
+   */
   set(key: string, value: WireValue): WireValue;
-  /** @throws MasterError ERR_ARGS where it has none of its own */
+  /**
+   * Deletes a value.
+   * @throws MasterError ERR_ARGS if the driver is read-only
+   */
   delete(key: string): WireValue;
 }
 
-/** Bounds on what is set. */
+/** Limits of values that are set. */
 const maxVariables = 1000;
 const maxVariableBytes = 65_536;
 
 /**
- * Variables of the process. What is set is kept beside them, until the end of the process: programs
- * that the master starts do not get it.
+ * Environment variables of the process. Values that are set are stored separately until the process
+ * ends. Child processes of the master do not get them.
  */
 export class EnvironmentDriver implements SdbDriver {
   readonly #environment: Readonly<Record<string, string | undefined>>;
@@ -42,22 +51,25 @@ export class EnvironmentDriver implements SdbDriver {
     return this.#find(key) ?? null;
   }
 
-  /** As in Salt, a variable that is there stays as it is. @returns what it is then */
+  /**
+   * Sets a value. As in Salt, an existing variable is not changed.
+   * @returns the resulting value
+   */
   set(key: string, value: WireValue): WireValue {
     const found = this.#find(key);
     if (found !== undefined) return found;
     if (typeof value !== 'string') {
-      throw new MasterError('ERR_ARGS', `${key}: expected text, which variables hold`);
+      throw new MasterError('ERR_ARGS', `${key}: the value of a variable must be text`);
     }
     if (this.#own.size >= maxVariables || Buffer.byteLength(key + value) > maxVariableBytes) {
       const bounds = `${maxVariables} variables of ${maxVariableBytes} bytes`;
-      throw new MasterError('ERR_ARGS', `${key}: sdb.set keeps no more than ${bounds}`);
+      throw new MasterError('ERR_ARGS', `${key}: sdb.set stores at most ${bounds}`);
     }
     this.#own.set(key, value);
     return value;
   }
 
-  /** What was set, and no variable of the process. */
+  /** Deletes a value that was set, but never a variable of the process. */
   delete(key: string): WireValue {
     return this.#own.delete(key);
   }
@@ -74,10 +86,10 @@ export interface FilesDriverDeps {
   readonly log: Logger;
 }
 
-/** Largest file. */
+/** Maximum size of a file, in bytes. */
 const maxFileBytes = 1_048_576;
 
-/** Files of data, one over the other; read anew for each value. */
+/** Data files merged over each other. They are read again for each value. */
 export class FilesDriver implements SdbDriver {
   readonly #name: string;
   readonly #profile: SdbProfile;
@@ -91,7 +103,8 @@ export class FilesDriver implements SdbDriver {
 
   async get(key: string): Promise<WireValue> {
     const { files = [], merge = {}, gpg = false } = this.#profile;
-    if (gpg) throw new MasterError('ERR_ARGS', `the sdb profile ${this.#name}: gpg is not served`);
+    if (gpg)
+      throw new MasterError('ERR_ARGS', `the sdb profile ${this.#name}: gpg is not supported`);
     const { strategy = 'smart', mergeLists = merge.mergeList ?? false } = merge;
     let merged: PillarMap = new Map();
     for (const file of files) {
@@ -111,28 +124,31 @@ export class FilesDriver implements SdbDriver {
 
   #readOnly(): MasterError {
     const { driver } = this.#profile;
-    const reason = `the driver ${driver} only reads; change the files of the profile`;
+    const reason = `the driver ${driver} is read-only; edit the files of the profile`;
     return new MasterError('ERR_ARGS', `the sdb profile ${this.#name}: ${reason}`);
   }
 
-  /** `undefined`: it is missing or empty. As in Salt, that is no error. @throws MasterError ERR_ARGS */
+  /**
+   * Reads a file. As in Salt, a missing or empty file is not an error and gives `undefined`.
+   * @throws MasterError ERR_ARGS
+   */
   async #read(file: string): Promise<PillarMap | undefined> {
     const found = await this.#deps.files.find(path.dirname(file), path.basename(file));
     if (found === undefined) {
-      this.#deps.log.warn({ profile: this.#name, file }, 'file of an sdb profile is not there');
+      this.#deps.log.warn({ profile: this.#name, file }, 'a file of an sdb profile does not exist');
       return undefined;
     }
     const { size } = found.stat;
-    if (size > maxFileBytes) throw fileError(file, `it has more than ${maxFileBytes} bytes`);
+    if (size > maxFileBytes) throw fileError(file, `it exceeds ${maxFileBytes} bytes`);
     const text = new TextDecoder().decode(await found.read(0, size));
     if (text.trim() === '') return undefined;
     const format = this.#profile.driver === 'json' ? 'json' : 'yaml';
     const data = await this.#parse({ file, format, text });
     if (isPillarMap(data)) return data;
-    throw fileError(file, 'expected a map');
+    throw fileError(file, 'it must contain a map');
   }
 
-  /** What is wrong is told by its line: texts of the file may be secret. */
+  /** Parses a file. Errors contain only the line number, because the text may be secret. */
   async #parse({
     file: name,
     format,
@@ -146,7 +162,7 @@ export class FilesDriver implements SdbDriver {
       return await this.#deps.reader.read({ kind: 'read', format, text, name });
     } catch (error) {
       if (!(error instanceof TemplateError)) throw error;
-      throw fileError(`${name}, line ${error.place.line}`, `it cannot be read as ${format}`);
+      throw fileError(`${name}, line ${error.place.line}`, `invalid ${format}`);
     }
   }
 }

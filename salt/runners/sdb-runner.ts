@@ -22,22 +22,30 @@ interface Found {
   readonly key: string;
 }
 
-/** @param uri anything that is no `sdb://<profile>/<key>` of a profile leads nowhere, as in Salt */
+/**
+ * Finds the driver of an address.
+ * @param uri as in Salt, an address other than `sdb://<profile>/<key>` of a known profile finds
+ * nothing
+ */
 type Find = (uri: string) => Promise<Found | undefined>;
 
-/** Longest value that is made up. */
+/** Maximum length of a generated value. */
 const maxLength = 4096;
 
 const saltCharacters = 'abcdefghijklmnopqrstuvwxyz0123456789!@#$%^&*(-_=+)';
 
-/** Values, and addresses that are not there, are nobody else's: all of it is confidential. */
+/**
+ * Returns the functions. All are confidential, because values and even unknown addresses may be
+ * secret.
+ */
 export function sdbRunner(deps: SdbRunnerDeps): FunctionTable {
   const find = openProfiles(deps);
   const isConfidential = true;
   const uri = required(text);
   return {
     'sdb.get': masterFunction({
-      summary: 'The value of sdb://profile/key; the address itself where there is no such profile.',
+      summary:
+        'Returns the value of sdb://profile/key, or the address if there is no such profile.',
       parameters: { uri },
       isConfidential,
       call: async ({ uri: address }) => {
@@ -46,7 +54,7 @@ export function sdbRunner(deps: SdbRunnerDeps): FunctionTable {
       },
     }),
     'sdb.set': masterFunction({
-      summary: 'Sets the value of sdb://profile/key; False where there is no such profile.',
+      summary: 'Sets the value of sdb://profile/key; returns False if there is no such profile.',
       parameters: { uri, value: required(anything) },
       isConfidential,
       call: async ({ uri: address, value }) => {
@@ -64,7 +72,7 @@ export function sdbRunner(deps: SdbRunnerDeps): FunctionTable {
       },
     }),
     'sdb.get_or_set_hash': masterFunction({
-      summary: 'The value of sdb://profile/key; where it has none, it is set to a random text.',
+      summary: 'Returns the value of sdb://profile/key; sets it to a random text if it has none.',
       parameters: { uri, length: optional(count, 8), chars: optional(text, saltCharacters) },
       isConfidential,
       call: async ({ uri: address, length, chars }) => {
@@ -78,10 +86,13 @@ export function sdbRunner(deps: SdbRunnerDeps): FunctionTable {
   };
 }
 
-/** @throws MasterError ERR_ARGS */
+/**
+ * Generates a random text.
+ * @throws MasterError ERR_ARGS
+ */
 function randomText(length: number, characters: readonly string[]): string {
   if (length > maxLength || characters.length === 0) {
-    const problem = `expected a length up to ${maxLength}, and one character or more`;
+    const problem = `the length must be at most ${maxLength}, and chars must not be empty`;
     throw new MasterError('ERR_ARGS', problem);
   }
   const made = Array.from({ length }, () => characters[randomInt(characters.length)]);
@@ -106,7 +117,7 @@ function openProfiles({ config: { fixed }, reader, log }: SdbRunnerDeps): Find {
       return { driver: new FilesDriver(name, profile, parts), key };
     }
     const served = sdbDrivers.join(', ');
-    const problem = `the sdb profile ${name}: the driver ${driver} is not served: ${served} are`;
+    const problem = `the sdb profile ${name}: the driver ${driver} is not supported; use ${served}`;
     throw new MasterError('ERR_NOT_SERVED', problem);
   };
 }

@@ -1,16 +1,16 @@
-/** The `test` runner, for trying clients [salt/runners/test.py]. */
+/** The `test` runner, for testing clients [salt/runners/test.py]. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { optional, seconds } from '../functions/parameters.ts';
 
-/** Longest sleep, seconds: `rest_timeout` and more. */
+/** Maximum sleep in seconds, longer than `rest_timeout`. */
 const longest = 3600;
 
 export function testRunner(): FunctionTable {
   return {
     'test.arg': masterFunction({
-      summary: 'Gives back its arguments.',
+      summary: 'Returns its arguments.',
       parameters: {},
       takesMore: true,
       takesRest: true,
@@ -22,7 +22,7 @@ export function testRunner(): FunctionTable {
       }),
     }),
     'test.stdout_print': masterFunction({
-      summary: 'Returns bar; Salt prints foo besides.',
+      summary: 'Returns bar; in Salt it also prints foo.',
       parameters: {},
       call: () => 'bar',
     }),
@@ -30,7 +30,7 @@ export function testRunner(): FunctionTable {
       summary: 'Sleeps for some seconds.',
       parameters: { s_time: optional(seconds, 1) },
       call: async ({ s_time: time }, { closing }) => {
-        // An end of the master wakes it: nobody is told anything then.
+        // Closing the master ends the sleep, without a result for the caller.
         await sleep(Math.min(time, longest) * 1000, undefined, { signal: closing });
         return true;
       },

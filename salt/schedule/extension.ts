@@ -1,4 +1,4 @@
-/** Opens the option `schedule`. */
+/** Opens the schedule of the option `schedule`. */
 
 import { type ExtensionHost, masterServices, type OpenExtension } from '#master';
 import { Schedule } from './schedule.ts';

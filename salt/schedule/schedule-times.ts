@@ -1,10 +1,10 @@
-/** When an entry of the schedule is due. All times are milliseconds since 1970. */
+/** Computes the times at which entries of the schedule are due, in milliseconds since 1970. */
 
 import type { ClockTime, ScheduleEntry, ScheduleRange, ScheduleTrigger } from '#config';
 
 /**
- * The first moment after `now`; `undefined`: none.
- * @param last when it was due last, also in an earlier run of the master
+ * Returns the next due time after `now`, or `undefined`.
+ * @param last previous due time, possibly before a restart of the master
  */
 export function nextTime(
   trigger: ScheduleTrigger,
@@ -12,7 +12,7 @@ export function nextTime(
   last: number | undefined,
 ): number | undefined {
   if (trigger.kind === 'interval') {
-    // What came due while the master was away is done once.
+    // Work that was missed while the master was down runs once.
     return Math.max(now, (last ?? now) + trigger.seconds * 1000);
   }
   if (trigger.kind === 'cron') return trigger.cron.nextRun(new Date(now))?.getTime();
@@ -21,7 +21,7 @@ export function nextTime(
   return coming.length === 0 ? undefined : Math.min(...coming);
 }
 
-/** Whether an entry that is due may run. */
+/** Whether an entry that is due may run now. */
 export function isAllowed({ range, after, until }: ScheduleEntry, now: number): boolean {
   if (after !== undefined && now <= today(after, now)) return false;
   if (until !== undefined && now >= today(until, now)) return false;
@@ -30,7 +30,7 @@ export function isAllowed({ range, after, until }: ScheduleEntry, now: number): 
 
 function isWithin({ start, end }: ScheduleRange, now: number): boolean {
   const [from, to] = [today(start, now), today(end, now)];
-  // Over midnight.
+  // The range spans midnight.
   if (to < from && !('at' in start)) return now >= from || now <= to;
   return now >= from && now <= to;
 }

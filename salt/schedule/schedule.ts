@@ -1,4 +1,4 @@
-/** The master's schedule: runners and jobs by the clock [salt/utils/schedule.py]. */
+/** The master's schedule: starts runners and jobs at configured times [salt/utils/schedule.py]. */
 
 import { randomInt } from 'node:crypto';
 import Type from 'typebox';
@@ -16,17 +16,17 @@ export interface ScheduleDeps {
   readonly functions: { readonly runners: Pick<Functions['runners'], 'run'> };
 }
 
-/** What was due so long ago is begun by the member that takes over, unless it was begun. */
+/** Maximum age of missed work that a member starts when it takes over, in milliseconds. */
 const takenOverMs = 60_000;
 
-/** Starts what the option `schedule` names, until the master closes. */
+/** Runs the entries of the option `schedule` until the master closes. */
 export class Schedule {
   readonly #deps: ScheduleDeps;
   readonly #entries: readonly ScheduleEntry[];
   readonly #timers = new Map<string, NodeJS.Timeout>();
   readonly #running = new Map<string, number>();
   readonly #last = new Map<string, number>();
-  /** When entries were due last that another member of the cluster was to begin. */
+  /** Latest due times of entries that another member of the cluster was responsible for. */
   readonly #skipped = new Map<ScheduleEntry, number>();
 
   constructor(deps: ScheduleDeps) {
@@ -38,13 +38,13 @@ export class Schedule {
     const { store, now, duties } = this.#deps.context;
     duties?.onHeld(() => {
       this.#takeOver().catch((err: unknown) => {
-        this.#deps.context.log.error({ err }, 'scheduled work was not taken over');
+        this.#deps.context.log.error({ err }, 'cannot take over scheduled work');
       });
     });
     for (const entry of this.#entries) {
       const kept = await store.get(keyOf(entry));
       const last = kept && scheduleRow.decode(kept).at;
-      // An interval begins with the first start that knows the entry.
+      // The interval of a new entry begins at its first start.
       if (last === undefined) await this.#remember(entry, now());
       else this.#last.set(entry.name, last);
       if (entry.runsOnStart) void this.#fire(entry, now());
@@ -67,7 +67,11 @@ export class Schedule {
     this.#sleepUntil(entry, due, due + splay);
   }
 
-  /** @param due when it is due @param at when it runs */
+  /**
+   * Waits until an entry runs.
+   * @param due due time
+   * @param at time at which it runs
+   */
   #sleepUntil(entry: ScheduleEntry, due: number, at: number): void {
     const { now } = this.#deps.context;
     const left = Math.min(Math.max(0, at - now()), longestTimerMs);
@@ -78,7 +82,10 @@ export class Schedule {
     this.#timers.set(entry.name, setTimeout(wake, left).unref());
   }
 
-  /** Resolves once it has begun: the next time is not put off by the work. */
+  /**
+   * Starts an entry. Resolves when the work has started, so that its duration does not delay the
+   * next run.
+   */
   async #fire(entry: ScheduleEntry, due: number): Promise<void> {
     const { log, now, duties } = this.#deps.context;
     const { name, isCounted, maxRunning } = entry;
@@ -88,16 +95,19 @@ export class Schedule {
       return;
     }
     try {
-      // Before the work: what a crash interrupts is not done twice.
+      // Stored before the work starts, so that work interrupted by a crash does not run twice.
       await this.#remember(entry, due);
     } catch (err) {
-      return log.error({ schedule: name, err }, 'scheduled work was not begun');
+      return log.error({ schedule: name, err }, 'cannot start scheduled work');
     }
     if (!isAllowed(entry, now())) return;
-    // After the write, during which work may have ended.
+    // Checked after the write, during which other work may have ended.
     const running = this.#running.get(name) ?? 0;
     if (isCounted && running >= maxRunning) {
-      return log.info({ schedule: name, running }, 'scheduled work still runs: not begun again');
+      return log.info(
+        { schedule: name, running },
+        'scheduled work is still running; not started again',
+      );
     }
     this.#running.set(name, running + 1);
     this.#run(entry)
@@ -117,7 +127,7 @@ export class Schedule {
     if (target === undefined) {
       const result = await functions.runners.run({ ...call, by }, { isKept });
       const { jid, success } = result;
-      if (success) log.info({ schedule: name, jid, fun }, 'scheduled runner is done');
+      if (success) log.info({ schedule: name, jid, fun }, 'scheduled runner finished');
       else log.error({ schedule: name, jid, fun }, 'scheduled runner failed');
       return;
     }
@@ -126,7 +136,7 @@ export class Schedule {
       if (update.type !== 'finished') continue;
       const { jid, answered, silent } = update;
       const counts = { answered: answered.length, silent: silent.length };
-      log.info({ schedule: name, jid, fun, ...counts }, 'scheduled job has ended');
+      log.info({ schedule: name, jid, fun, ...counts }, 'scheduled job finished');
     }
   }
 
@@ -139,13 +149,13 @@ export class Schedule {
     else await store.write([operation]);
   }
 
-  /** Whether another member of the cluster has begun it. */
+  /** Whether another member of the cluster has already started the work. */
   async #wasBegun(entry: ScheduleEntry, due: number): Promise<boolean> {
     const kept = await this.#deps.context.store.get(keyOf(entry));
     return kept !== undefined && scheduleRow.decode(kept).at >= Math.floor(due);
   }
 
-  /** Begins what was due when no member did it: the one before was gone. */
+  /** Starts work that became due while no member was responsible. */
   async #takeOver(): Promise<void> {
     const since = this.#deps.context.now() - takenOverMs;
     const skipped = [...this.#skipped].filter(([, due]) => due >= since);
@@ -160,7 +170,7 @@ export class Schedule {
 export const scheduleRow = defineRow({
   name: 'scheduled run',
   schema: Type.Object({
-    /** When it was due last, milliseconds since 1970. */
+    /** Latest due time, in milliseconds since 1970. */
     at: Type.Number(),
   }),
   unversioned: (bytes) => ({ at: Number(Buffer.from(bytes).toString()) }),

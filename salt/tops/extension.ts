@@ -1,4 +1,6 @@
-/** `_master_tops`: state files of a minion's highstate beside its top file. */
+/**
+ * Handles `_master_tops`: additional states of a minion's highstate, beside those of its top file.
+ */
 
 import type { Logger } from 'pino';
 import {
@@ -13,7 +15,10 @@ import { emptyWireMap, isWireMap } from '#minion-protocol';
 
 type RequestType = NonNullable<OpenExtension['requests']>[string];
 
-/** @param own - the program's provider. Default: the one that another extension contributes */
+/**
+ * Opens the service.
+ * @param own the program's provider; default: the provider that another extension contributes
+ */
 export async function openTops(
   host: ExtensionHost,
   own: TopsProvider | undefined,
@@ -24,7 +29,7 @@ export async function openTops(
   const request = topsRequest(provider, log);
   return {
     ...(own === undefined ? {} : { tops: own }),
-    // Minions 3000 to 3002 call it _ext_nodes [WIRE 9.2].
+    // Minions 3000 to 3002 name this request _ext_nodes [WIRE 9.2].
     requests: { _master_tops: request, _ext_nodes: request },
   };
 }
@@ -42,8 +47,8 @@ function topsRequest(provider: TopsProvider, log: Logger): RequestType {
         const tops = await provider({ id: minionId, grains: { ...grains, id: minionId }, saltenv });
         return send(Object.fromEntries(Object.entries(tops).map(([env, sls]) => [env, [...sls]])));
       } catch (error) {
-        // As in Salt: a provider that fails adds nothing, and the top file counts alone.
-        log.error({ minion: minionId, err: error }, 'top data failed');
+        // As in Salt, a failing provider adds nothing, and the top file applies alone.
+        log.error({ minion: minionId, err: error }, 'the provider of top data failed');
         return send({});
       }
     },

@@ -23,13 +23,13 @@ interface FileRootsWheelDeps {
   readonly config: Pick<MasterConfig, 'fileRoots' | 'pkiDir' | 'stateDir' | 'cachedir'>;
 }
 
-/** Bytes of a file that is read whole. */
+/** Maximum size of a file to read, in bytes. */
 const maxReadBytes = 16 * 1024 * 1024;
-/** Bytes that tell text from anything else, as in Salt. */
+/** Number of bytes examined to detect text, as in Salt. */
 const probeBytes = 512;
 
 interface FileInRoot {
-  /** The root, a slash, and the path that was asked for. */
+  /** Root and requested path, joined by a slash. */
   readonly place: string;
   readonly file: FoundFile;
   readonly isText: boolean;
@@ -52,7 +52,7 @@ export function fileRootsWheel({ config }: FileRootsWheelDeps): FunctionTable {
   };
   return {
     'file_roots.find': masterFunction({
-      summary: 'Where a file is in the roots of an environment, and whether it is text.',
+      summary: 'Finds a file in the roots of an environment, and returns whether it is text.',
       parameters: placeParameters,
       call: async ({ path, saltenv }) => {
         const found = await find(path, saltenv);
@@ -60,7 +60,7 @@ export function fileRootsWheel({ config }: FileRootsWheelDeps): FunctionTable {
       },
     }),
     'file_roots.read': masterFunction({
-      summary: 'The content of a text file in each of the roots that have it.',
+      summary: 'Returns the content of a text file from each root that contains it.',
       parameters: placeParameters,
       call: async ({ path, saltenv }) => {
         const contents: WireValue[] = [];
@@ -71,24 +71,24 @@ export function fileRootsWheel({ config }: FileRootsWheelDeps): FunctionTable {
       },
     }),
     'file_roots.write': masterFunction({
-      summary: 'Writes a text file into a root of an environment, by default into the first.',
+      summary: 'Writes a text file to a root of an environment, by default the first.',
       parameters: {
         data: required(text),
         path: required(text),
         saltenv: optional(text, 'base'),
         index: optional(count, 0),
       },
-      // The content may be a secret.
+      // The content may be secret.
       isConfidential: true,
       call: ({ data, ...where }) => writeFile(config, where, data),
     }),
     'file_roots.list_env': masterFunction({
-      summary: 'The files of an environment, as a tree under each of its roots.',
+      summary: 'Lists the files of an environment as a tree for each root.',
       parameters: { saltenv: optional(text, 'base') },
       call: ({ saltenv }) => listEnv(config, saltenv),
     }),
     'file_roots.list_roots': masterFunction({
-      summary: 'The files of all environments.',
+      summary: 'Lists the files of all environments.',
       parameters: {},
       call: async () => {
         const all: WireMap = Object.create(null);
@@ -106,11 +106,14 @@ type Roots = FileRootsWheelDeps['config'];
 interface WrittenPlace {
   readonly path: string;
   readonly saltenv: string;
-  /** Which of the roots of the environment. */
+  /** Index of the root in the environment. */
   readonly index: number;
 }
 
-/** Returns Salt's words. @throws MasterError ERR_ARGS for a text that is too large; of the file system */
+/**
+ * Writes a file and returns Salt's message.
+ * @throws MasterError ERR_ARGS if the text is too large, and errors of the file system
+ */
 async function writeFile(
   config: Roots,
   { path: name, saltenv, index }: WrittenPlace,
@@ -135,7 +138,7 @@ async function writeFile(
     return `Invalid path: ${name}`;
   }
   await mkdir(path.dirname(place), { recursive: true });
-  // No link: it may have been put there meanwhile, and lead out of the root.
+  // O_NOFOLLOW: a link may have been created meanwhile that leads out of the root.
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW;
   const handle = await open(place, flags, 0o644);
   try {
@@ -146,7 +149,9 @@ async function writeFile(
   return `Wrote data to file ${root}/${relative}`;
 }
 
-/** A path below a root after every link was followed; `undefined` where it leaves the root. */
+/**
+ * Returns a path below a root with all links resolved, or `undefined` if it is outside the root.
+ */
 async function placeBelow(root: string, relative: string): Promise<string | undefined> {
   const realRoot = await ifPresent(realpath(root));
   const place = await realPlace(`${root}/${relative}`);
@@ -164,7 +169,7 @@ async function rootsOf({ fileRoots }: Roots, saltenv: string): Promise<string[]>
   return (await Promise.all(patterns.map(expandRoot))).flat();
 }
 
-/** Links are told like what they point to, and not looked into. */
+/** Lists the files of an environment. Links are listed as their targets, but not entered. */
 async function listEnv(config: Roots, saltenv: string): Promise<WireMap> {
   const trees: WireMap = Object.create(null);
   const hidden = await openHidden(config);
@@ -181,7 +186,10 @@ async function listEnv(config: Roots, saltenv: string): Promise<WireMap> {
   return trees;
 }
 
-/** @param dirs sorted, so that each comes after the one that it is in */
+/**
+ * Builds a tree.
+ * @param dirs sorted, so that each directory follows its parent
+ */
 function treeOf(dirs: readonly string[], files: readonly string[]): WireMap {
   const tree: WireMap = Object.create(null);
   const byPath = new Map<string, WireMap>([['', tree]]);
@@ -199,12 +207,15 @@ function treeOf(dirs: readonly string[], files: readonly string[]): WireMap {
   return tree;
 }
 
-/** UTF-8 without NUL at its beginning; Salt also takes what it then cannot read. */
+/**
+ * Whether a file starts with UTF-8 text without NUL. Salt also accepts files that it then fails to
+ * read.
+ */
 async function isText(file: FoundFile): Promise<boolean> {
   const probe = await file.read(0, probeBytes);
   if (probe.includes(0)) return false;
   try {
-    // The last character may be cut.
+    // The last character may be incomplete.
     new TextDecoder('utf-8', { fatal: true }).decode(probe, { stream: true });
     return true;
   } catch {
@@ -212,7 +223,10 @@ async function isText(file: FoundFile): Promise<boolean> {
   }
 }
 
-/** @throws MasterError ERR_ARGS when it is too large */
+/**
+ * Reads a text file.
+ * @throws MasterError ERR_ARGS if it is too large
+ */
 async function readText(file: FoundFile): Promise<string> {
   if (file.stat.size > maxReadBytes) {
     throw new MasterError('ERR_ARGS', `the file is larger than ${maxReadBytes} bytes`);

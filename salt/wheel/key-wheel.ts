@@ -1,4 +1,6 @@
-/** The `key` wheel module, with Salt's names of states [salt/wheel/key.py, salt/key.py]. */
+/**
+ * The `key` wheel module, which uses Salt's names of key states [salt/wheel/key.py, salt/key.py].
+ */
 
 import { literalGlob } from '#acl';
 import {
@@ -17,11 +19,11 @@ import { flag, map, optional, required, text } from '../functions/parameters.ts'
 
 interface KeyWheelDeps {
   readonly keys: InProcessApi['keys'];
-  /** The public halves of the master's own keys. */
+  /** Returns the public parts of the master's own keys. */
   readonly ownKeys: () => readonly Auth['ownKeys'][number][];
 }
 
-/** Salt's names of the states, in its order. */
+/** Salt's names of the key states, in its order. */
 const folders: readonly (readonly [string, KeyState])[] = [
   ['minions_pre', 'pending'],
   ['minions_rejected', 'rejected'],
@@ -39,7 +41,7 @@ const alsoAccepted = {
   include_denied: optional(flag, false),
 } as const;
 
-/** Ours: only the key that somebody has seen. */
+/** Parameter of this master only: applies the change only to the key with this fingerprint. */
 const exactly = { fingerprint: optional(text) } as const;
 
 interface Including {
@@ -53,12 +55,12 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
   const { keys } = parts;
   return {
     'key.list_all': masterFunction({
-      summary: 'All keys by state, and the files of the master.',
+      summary: 'Lists all keys by state, and the key files of the master.',
       parameters: {},
       call: () => listAll(parts),
     }),
     'key.list': masterFunction({
-      summary: 'The keys of one state: acc, pre or un, rej, den; or all.',
+      summary: 'Lists the keys of one state: acc, pre or un, rej, den; or all.',
       parameters: matching,
       call: async ({ match }) => {
         if (match.startsWith('all')) return listAll(parts);
@@ -69,12 +71,12 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       },
     }),
     'key.name_match': masterFunction({
-      summary: 'The keys that a glob means, by state.',
+      summary: 'Lists the keys that match a glob, by state.',
       parameters: matching,
       call: ({ match }) => nameMatch(parts, match),
     }),
     'key.accept': masterFunction({
-      summary: 'Accepts the pending keys that a glob means.',
+      summary: 'Accepts the pending keys that match a glob.',
       parameters: { ...matching, ...alsoRejected, ...exactly },
       call: async ({ match, ...including }, { by }) => {
         for (const one of globsOf(match)) {
@@ -84,7 +86,7 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       },
     }),
     'key.reject': masterFunction({
-      summary: 'Rejects the pending keys that a glob means.',
+      summary: 'Rejects the pending keys that match a glob.',
       parameters: { ...matching, ...alsoAccepted, ...exactly },
       call: async ({ match, ...including }, { by }) => {
         for (const one of globsOf(match)) await keys.reject(selection(one, including), by);
@@ -92,7 +94,7 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       },
     }),
     'key.delete': masterFunction({
-      summary: 'Deletes the keys that a glob means.',
+      summary: 'Deletes the keys that match a glob.',
       parameters: matching,
       call: async ({ match }, { by }) => {
         for (const one of globsOf(match)) await keys.delete(selection(one, {}), by);
@@ -130,12 +132,12 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       },
     }),
     'key.print': masterFunction({
-      summary: 'The public keys that a glob means.',
+      summary: 'Returns the public keys that match a glob.',
       parameters: matching,
       call: ({ match }) => byFolder(parts, match, ({ publicKey }) => publicKey),
     }),
     'key.finger': masterFunction({
-      summary: 'The fingerprints of the keys that a glob means.',
+      summary: 'Returns the fingerprints of the keys that match a glob.',
       parameters: { ...matching, hash_type: optional(text) },
       call: async ({ match, hash_type: hashType }) => {
         const minions = await byFolder(parts, match, (key) => fingerprintOf(key, hashType));
@@ -146,14 +148,14 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       },
     }),
     'key.finger_master': masterFunction({
-      summary: "The fingerprints of the master's own keys.",
+      summary: "Returns the fingerprints of the master's own keys.",
       parameters: { hash_type: optional(text) },
       call: async ({ hash_type: hashType }) => ({
         local: Object.fromEntries(await masterFingerprints(parts, hashType)),
       }),
     }),
     'key.master_key_str': masterFunction({
-      summary: "The master's own public keys.",
+      summary: "Returns the master's own public keys.",
       parameters: {},
       call: () => ({
         local: Object.fromEntries(parts.ownKeys().map(({ name, pem }) => [name, pem])),
@@ -162,7 +164,9 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
   };
 }
 
-/** A key that is none stays where it is, and the result names it there, as in Salt. */
+/**
+ * Ignores the error of an invalid key. As in Salt, the result lists the key in its unchanged state.
+ */
 function unlessInvalid(error: unknown): void {
   if (!(error instanceof KeyError) || error.code !== 'ERR_KEY_INVALID') throw error;
 }
@@ -196,7 +200,7 @@ function folderOf(match: string): string | undefined {
   return match.startsWith('den') ? 'minions_denied' : undefined;
 }
 
-/** Globs are separated by commas. */
+/** Splits a list of globs at commas. */
 function globsOf(match: string): string[] {
   return match.split(',').filter((glob) => glob !== '');
 }
@@ -244,8 +248,8 @@ async function byFolder(
 }
 
 /**
- * Does it to those that are in the state under which they are named, and to no other key of the
- * same ids; says who is where then.
+ * Applies a change to ids that are in the named state, and to no other keys of the same ids.
+ * Returns the resulting states of these ids.
  */
 async function forEachKey(
   parts: KeyWheelDeps,
@@ -257,7 +261,7 @@ async function forEachKey(
   const named: string[] = [];
   for (const [folder, ids] of Object.entries(match)) {
     if (!Array.isArray(ids))
-      throw new MasterError('ERR_ARGS', `match: ${folder} has no list of ids`);
+      throw new MasterError('ERR_ARGS', `match: ${folder} must be a list of ids`);
     for (const id of ids) {
       if (typeof id !== 'string' || before[folder]?.includes(id) !== true) continue;
       named.push(id);
@@ -291,5 +295,5 @@ const hashTypes = ['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512'] as con
 function hashed(pem: string, hashType: string): string {
   const known = hashTypes.find((name) => name === hashType);
   if (known !== undefined) return keyFingerprint(pem, known);
-  throw new MasterError('ERR_ARGS', `hash_type is none of ${hashTypes.join(', ')}`);
+  throw new MasterError('ERR_ARGS', `hash_type must be one of ${hashTypes.join(', ')}`);
 }

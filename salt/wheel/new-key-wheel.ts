@@ -1,4 +1,4 @@
-/** Key generation [salt/wheel/key.py]; private keys are returned to the caller only. */
+/** Generates keys [salt/wheel/key.py]. Private keys are returned only to the caller. */
 
 import type { InProcessApi, MasterApi } from '#master';
 import { generateKeyPair, type WireMap } from '#minion-protocol';
@@ -11,20 +11,20 @@ interface NewKeyWheelDeps {
   readonly keys: Pick<InProcessApi['keys'], 'create'>;
 }
 
-/** Smaller ones are made so large, as in Salt. */
+/** Minimum key size in bits. As in Salt, smaller requests get a key of this size. */
 const leastBits = 2048;
 
 export function newKeyWheel({ keys }: NewKeyWheelDeps): FunctionTable {
   return {
     'key.gen': masterFunction({
-      summary: 'Makes a key pair that the master neither keeps nor accepts.',
+      summary: 'Creates a key pair that the master neither stores nor accepts.',
       parameters: { id_: optional(text), keysize: optional(count, leastBits) },
       isConfidential: true,
       call: async ({ keysize }) => pairOf(await generateKeyPair(bitsOf(keysize))),
     }),
     'key.gen_accept': masterFunction({
       summary:
-        'Makes a key pair for a minion and accepts it; nothing where one is accepted already.',
+        'Creates a key pair for a minion and accepts it; returns nothing if the minion already has an accepted key.',
       parameters: {
         id_: required(text),
         keysize: optional(count, leastBits),

@@ -1,4 +1,4 @@
-/** The wheel functions that are served. */
+/** The served wheel functions. */
 
 import { type LiveConfig, type MasterConfig, saltValues } from '#config';
 import type { Auth, InProcessApi, Jobs } from '#master';
@@ -23,7 +23,7 @@ export function wheelTable({ config, auth, jobs, keys }: WheelDeps): FunctionTab
     ...newKeyWheel({ keys }),
     ...(config.leftOut.includes('files') ? {} : fileRootsWheel({ config: config.fixed })),
     'config.values': masterFunction({
-      summary: "The master's options under Salt's names; secret ones are left out.",
+      summary: "Returns the master's options by Salt's names; secrets are left out.",
       parameters: {},
       call: () => ({
         ...saltValues(config.all, config.leftOut),
@@ -32,7 +32,7 @@ export function wheelTable({ config, auth, jobs, keys }: WheelDeps): FunctionTab
       }),
     }),
     'minions.connected': masterFunction({
-      summary: 'The minions that are connected.',
+      summary: 'Lists the connected minions.',
       parameters: {},
       call: () =>
         jobs
@@ -43,7 +43,10 @@ export function wheelTable({ config, auth, jobs, keys }: WheelDeps): FunctionTab
   };
 }
 
-/** Who has rights by what they log in by; not which, and no options, some of which are secret. */
+/**
+ * Returns the names of users and groups by eauth backend. Their rights and the options of backends
+ * are left out, because they may be secret.
+ */
 function namesOf(externalAuth: MasterConfig['externalAuth']): WireMap {
   const backends = Object.entries(externalAuth).map(([eauth, users]): [string, WireMap] => {
     const names = Object.keys(Object(users)).filter((name) => !name.startsWith('^'));

@@ -1,17 +1,20 @@
-/** Attributes that `map`, `sort` and similar filters read. */
+/** Reads attributes for `map`, `sort` and similar filters. */
 
 import { isText, textOf, Undefined, type Value } from '../python/values.ts';
 import type { FilterContext } from './definition.ts';
 
-/** What is done with an attribute. */
+/** Options of an attribute getter. */
 export interface GetterOptions {
-  /** Given for what is undefined; `None` for none. */
+  /** Value in place of undefined ones. `None`: undefined values are returned. */
   readonly fallback?: Value;
-  /** Whether letters of different case are the same. */
+  /** Whether text is converted to lower case. */
   readonly ignoreCase?: boolean;
 }
 
-/** A function from an item to its attribute: a dotted name, an index, or `None` for the item. */
+/**
+ * Returns a function that reads an attribute of an item: a dotted name, an index, or `None` for the
+ * item itself.
+ */
 export function attributeGetter(
   context: FilterContext,
   attribute: Value,
@@ -28,7 +31,7 @@ export function attributeGetter(
   };
 }
 
-/** The same for several attributes with commas between them; gives a list. */
+/** Returns a function that reads several attributes, separated by commas, as a list. */
 export function attributesGetter(
   context: FilterContext,
   attribute: Value,
@@ -39,7 +42,7 @@ export function attributesGetter(
   return (item) => getters.map((get) => get(item));
 }
 
-/** Text in lower case; all else as it is. */
+/** Converts text to lower case and returns other values unchanged. */
 export function lowerCased(value: Value): Value {
   return isText(value) ? textOf(value).toLowerCase() : value;
 }

@@ -1,4 +1,4 @@
-/** What filters, tests and functions are made of. */
+/** Definitions of filters, tests and functions. */
 
 import { UnsupportedFeature } from '../python/exceptions.ts';
 import type { FieldLookup } from '../python/format-fields.ts';
@@ -8,10 +8,10 @@ import { str, textRepr } from '../python/repr.ts';
 import { iterate } from '../python/sequences.ts';
 import { type Arguments, isText, textOf, Undefined, type Value } from '../python/values.ts';
 
-/** What filters may use of the rendering that they are part of. */
+/** Parts of a rendering that filters may use. */
 export interface FilterContext {
   readonly meter: UsageMeter;
-  /** Whether undefined values fail when they are used. */
+  /** Whether the use of an undefined value is an error. */
   readonly isStrict: boolean;
   readonly lookup: FieldLookup;
   readonly now: () => Date;
@@ -20,7 +20,7 @@ export interface FilterContext {
   test(name: string, args: Arguments): Value;
 }
 
-/** A filter, test or function: with parameters, or with whatever it is given. */
+/** Definition of a filter, test or function, with parameters or with any arguments. */
 export type FilterDefinition = Parameters &
   (
     | { readonly run: (context: FilterContext, ...args: Value[]) => Value }
@@ -33,7 +33,7 @@ export type FilterDefinition = Parameters &
 /** Filters, tests or functions by name. */
 export type FilterDefinitions = Readonly<Record<string, FilterDefinition>>;
 
-/** One whose last parameters have defaults. */
+/** Defines a filter with optional trailing parameters. */
 export function defineFilter(
   names: readonly string[],
   defaults: readonly Value[],
@@ -42,21 +42,21 @@ export function defineFilter(
   return { names, defaults, run };
 }
 
-/** One that looks at its value only. */
+/** Defines a filter that uses only its value. */
 export function simpleFilter(
   run: (value: Value, context: FilterContext) => Value,
 ): FilterDefinition {
   return defineFilter(['value'], [], (context, value = null) => run(value, context));
 }
 
-/** One that takes any arguments. */
+/** Defines a filter that accepts any arguments. */
 export function variadicFilter(
   run: (context: FilterContext, args: Arguments) => Value,
 ): FilterDefinition {
   return { names: [], defaults: [], runAll: run };
 }
 
-/** One that is left out, with the reason; it fails when it is used. */
+/** Defines an unsupported filter, which fails with the reason when it is used. */
 export function unsupportedFilter(what: string, name: string, reason: string): FilterDefinition {
   return variadicFilter(() => {
     throw new UnsupportedFeature(
@@ -65,17 +65,17 @@ export function unsupportedFilter(what: string, name: string, reason: string): F
   });
 }
 
-/** `soft_str`: text stays text, all else is printed. */
+/** Implements jinja2's `soft_str`: returns text unchanged and prints other values. */
 export function softText(value: Value): string {
   return isText(value) ? textOf(value) : str(value);
 }
 
-/** An undefined value with a reason. */
+/** Returns an undefined value with a message. */
 export function undefinedValue({ isStrict }: FilterContext, message: string): Undefined {
   return new Undefined(message, isStrict);
 }
 
-/** Goes through a value, each item a step. */
+/** Iterates over a value. Each item counts as a step. */
 export function iterateItems(value: Value, context: FilterContext): Generator<Value> {
   return metered(iterate(value), context);
 }

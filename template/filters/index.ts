@@ -1,4 +1,4 @@
-/** All filters and tests: closed tables, in which nothing else can be found. */
+/** Closed tables of all filters and tests. */
 
 import { hashKey, type Value } from '../python/values.ts';
 import { type FilterDefinition, simpleFilter, unsupportedFilter } from './definition.ts';
@@ -17,7 +17,7 @@ import { saltTextFilters } from './salt-text.ts';
 import { testDefinitions } from './tests.ts';
 
 const reasons: Readonly<Record<string, readonly string[]>> = {
-  'it reaches out of the template': [
+  'it accesses files, users or the network': [
     'dns_check',
     'file_hashsum',
     'get_uid',
@@ -28,11 +28,11 @@ const reasons: Readonly<Record<string, readonly string[]>> = {
     'list_files',
     'which',
   ],
-  'its result is another one each time': ['gen_mac', 'rand_str', 'random_hash', 'random_str'],
+  'its result differs at each rendering': ['gen_mac', 'rand_str', 'random_hash', 'random_str'],
   'it is not implemented': ['filter_by_networks', 'json_query', 'mysql_to_dict', 'urlize', 'xml'],
 };
 
-/** The filters that are refused, with the reason. */
+/** Refused filters by name, with the reason. */
 export const filterRefusals: ReadonlyMap<string, string> = new Map(
   Object.entries(reasons).flatMap(([reason, names]) => names.map((name) => [name, reason])),
 );
@@ -41,14 +41,14 @@ const unsupported = Array.from(filterRefusals, ([name, reason]) => {
   return [name, unsupportedFilter('filter', name, reason)] as const;
 });
 
-/** Every filter. */
+/** All filters by name. */
 export const filters: ReadonlyMap<string, FilterDefinition> = new Map([
   ...unsupported,
   ...Object.entries(textFilters),
   ...Object.entries(sequenceFilters),
   ...Object.entries(selectFilters),
   ...Object.entries(numberFilters),
-  // Salt's own come last: where jinja2 has one of the same name, Salt's is the one that counts.
+  // Salt's filters come last, because they replace jinja2's filters of the same name.
   ...Object.entries(saltDataFilters),
   ...Object.entries(itertoolsFilters),
   ...Object.entries(setFilters),
@@ -59,7 +59,7 @@ export const filters: ReadonlyMap<string, FilterDefinition> = new Map([
   ...Object.entries(randomFilters),
 ]);
 
-/** A name to look up; what has no hash cannot be looked up in Python either. */
+/** Returns a text key for a look-up. Values without a hash raise an error, as in Python. */
 function asName(value: Value): string {
   const key = hashKey(value);
   return typeof key === 'string' ? key : '';
@@ -67,7 +67,7 @@ function asName(value: Value): string {
 
 const known = new Set([...Object.keys(testDefinitions), 'filter', 'test']);
 
-/** Every test. */
+/** All tests by name. */
 export const tests: ReadonlyMap<string, FilterDefinition> = new Map([
   ...Object.entries(testDefinitions),
   ['filter', simpleFilter((value) => filters.has(asName(value)))] as const,

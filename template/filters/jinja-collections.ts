@@ -96,7 +96,10 @@ function dictSort(context: FilterContext, value: Value, args: readonly Value[]):
   return sortValues(pairs, { key, reverse: isTruthy(reverse) }, context.meter);
 }
 
-/** @throws PythonException AttributeError for what has no `items()` */
+/**
+ * Returns the items of a dict.
+ * @throws PythonException AttributeError for values without `items()`
+ */
 function pairsOf(value: Value): Iterable<readonly [Value, Value]> {
   if (value instanceof Dict) return value.entries();
   if (value instanceof Undefined) throw value.error();
@@ -114,7 +117,10 @@ function last(value: Value, context: FilterContext): Value {
     : next.value;
 }
 
-/** `reversed(value)`. @throws PythonException TypeError for what has no order */
+/**
+ * Implements `reversed(value)`.
+ * @throws PythonException TypeError for values without an order
+ */
 function reversed(value: Value): Iterator<Value> {
   if (value instanceof Undefined && value.isStrict) throw value.error();
   if (!hasOrder(value)) throw typeError(`'${typeName(value)}' object is not reversible`);
@@ -149,7 +155,10 @@ function reverse(value: Value, context: FilterContext): Value {
   }
 }
 
-/** `min` and `max` of Python. @throws PythonException ValueError for nothing, TypeError */
+/**
+ * Implements Python's `min` and `max`.
+ * @throws PythonException ValueError for an empty value, TypeError
+ */
 export function extreme(value: Value, isMax: boolean, context: FilterContext): Value {
   let best: Value | undefined;
   for (const item of iterateItems(value, context)) {
@@ -192,7 +201,7 @@ function* dictItems(value: Value): Generator<Value> {
   for (const [k, v] of value.entries()) yield new Tuple([k, v]);
 }
 
-/** The filters by name. */
+/** jinja2's list and dict filters by name. */
 export const sequenceFilters: FilterDefinitions = {
   attr: defineFilter(['obj', 'name'], [], (context, object = null, name = null) => {
     if (!isText(name)) throw typeError('attribute name must be string');

@@ -29,7 +29,10 @@ import {
 } from '../python/values.ts';
 import { defineFilter, type FilterDefinitions, simpleFilter } from './definition.ts';
 
-/** `int(value)`. @throws PythonException ValueError, TypeError, OverflowError */
+/**
+ * Implements `int(value)`.
+ * @throws PythonException ValueError, TypeError, OverflowError
+ */
 function toInt(value: Value): Integer {
   if (isInteger(value)) return toInteger(value);
   if (value instanceof Float) return truncateFloat(value.value);
@@ -49,7 +52,10 @@ function textToInt(text: string, base: number): Integer {
   return value;
 }
 
-/** `float(value)`. @throws PythonException ValueError, TypeError */
+/**
+ * Implements `float(value)`.
+ * @throws PythonException ValueError, TypeError
+ */
 export function toFloat(value: Value): number {
   if (value instanceof Float) return value.value;
   if (isInteger(value)) return toDouble(toInteger(value));
@@ -64,7 +70,7 @@ export function toFloat(value: Value): number {
   return number;
 }
 
-/** Whether Python's `except (TypeError, ValueError)` takes it. */
+/** Whether Python's `except (TypeError, ValueError)` would catch an error. */
 function isConversionError(error: unknown): boolean {
   return (
     error instanceof PythonException && (error.kind === 'TypeError' || error.kind === 'ValueError')
@@ -94,7 +100,10 @@ function floatFilter(value: Value, fallback: Value): Value {
   }
 }
 
-/** `round(value, precision)`. @throws PythonException TypeError */
+/**
+ * Implements `round(value, precision)`.
+ * @throws PythonException TypeError
+ */
 function round(value: Value, precision: number): Value {
   if (value instanceof Float) return new Float(roundFloat(value.value, precision));
   if (isInteger(value)) return roundInteger(toInteger(value), precision);
@@ -110,7 +119,7 @@ function roundFloat(value: number, precision: number): number {
   return value < 0 ? -scaled : scaled;
 }
 
-/** Half to even, at a place left of the point. */
+/** Rounds half to even at a digit left of the decimal point. */
 function roundInteger(value: Integer, precision: number): Integer {
   if (precision >= 0) return value;
   const unit = integerPower(10, -precision);
@@ -153,7 +162,7 @@ function fileSize(value: Value, isBinary: boolean): string {
   return `${formatFixed((base * bytes) / base ** (index + 2), 1)} ${unit}`;
 }
 
-/** The filters by name. */
+/** jinja2's number filters by name. */
 export const numberFilters: FilterDefinitions = {
   abs: simpleFilter((value) => {
     if (value instanceof Float) return new Float(Math.abs(value.value));

@@ -22,7 +22,7 @@ import {
   variadicFilter,
 } from './definition.ts';
 
-/** Text that keeps its mark. */
+/** Changes a text and keeps its type: `Markup` remains `Markup`. */
 function likeOriginal(value: Value, change: (text: string) => string): Value {
   const text = change(softText(value));
   return value instanceof Markup ? new Markup(text) : text;
@@ -33,7 +33,10 @@ function stringMethod(name: string, context: FilterContext, text: string, ...arg
   return found === undefined ? text : found.run(text, context.meter, ...args);
 }
 
-/** Only what has `splitlines` and `+` can be indented. @throws PythonException TypeError */
+/**
+ * Indents text. Other values need `splitlines` and `+`, as in Python.
+ * @throws PythonException TypeError
+ */
 function indent(
   context: FilterContext,
   value: Value,
@@ -106,7 +109,7 @@ function join(context: FilterContext, value: Value, separator: Value, attribute:
   return texts.join(between);
 }
 
-/** `urllib.parse.quote` with `/` left alone, or for a query. */
+/** Implements `urllib.parse.quote` for a path, where `/` is not quoted, or for a query. */
 function urlQuote(value: Value, forQuery: boolean): string {
   const quoted = encodeURIComponent(softText(value)).replace(
     /[!'()*]/g,
@@ -131,7 +134,7 @@ function pairsOf(value: Value, context: FilterContext): (readonly [Value, Value]
   });
 }
 
-/** Whether `iter(value)` works. */
+/** Whether `iter(value)` succeeds. */
 export function isIterable(value: Value): boolean {
   try {
     iterate(value);
@@ -163,7 +166,7 @@ function wordWrap(context: FilterContext, value: Value, args: readonly Value[]):
     );
   }
   const lines = splitLines(textOf(value)).map((line) => {
-    // Every hyphen may be looked at to the end of its run.
+    // The expression may scan from each hyphen to the end of its run.
     context.meter.step(line.length + (line.split('-').length * line.length) / 1000);
     return wrapLine(line, {
       width: asIndex(width),
@@ -175,7 +178,7 @@ function wordWrap(context: FilterContext, value: Value, args: readonly Value[]):
   return lines.map((wrapped) => wrapped.join(joint)).join(joint);
 }
 
-/** The filters by name. */
+/** jinja2's text filters by name. */
 export const textFilters: FilterDefinitions = {
   capitalize: simpleFilter((value) => likeOriginal(value, capitalize)),
   center: defineFilter(['value', 'width'], [80], (context, value = null, width = 80) =>
@@ -217,7 +220,7 @@ export const textFilters: FilterDefinitions = {
   string: simpleFilter((value) => (isText(value) ? value : str(value))),
   striptags: simpleFilter((value, { meter }) => {
     const source = softText(value);
-    // Every bracket may be looked at to the end of the text.
+    // The expression may scan from each bracket to the end of the text.
     meter.step((source.split('<').length * source.length) / 1000);
     return source
       .replace(/<!--.*?-->/gs, '')

@@ -22,7 +22,10 @@ function nameOf(value: Value): string {
   throw typeError('the name of a filter or test must be text');
 }
 
-/** What `map` does with each item. @throws PythonException FilterArgumentError */
+/**
+ * Returns the function that `map` applies to each item.
+ * @throws PythonException FilterArgumentError
+ */
 function mapper(context: FilterContext, { positional, named }: Arguments): (item: Value) => Value {
   const [name, ...args] = positional;
   const attribute = named.get('attribute');
@@ -44,7 +47,10 @@ function* map(context: FilterContext, { positional, named }: Arguments): Generat
   for (const item of iterateItems(value, context)) yield change(item);
 }
 
-/** What an item is asked. @throws PythonException FilterArgumentError */
+/**
+ * Returns the predicate of a selection.
+ * @throws PythonException FilterArgumentError
+ */
 function question(
   context: FilterContext,
   { positional, named }: Arguments,
@@ -79,7 +85,7 @@ function* select(
   for (const item of iterateItems(value, context)) if (ask(item) === isWanted) yield item;
 }
 
-/** The filters by name. */
+/** jinja2's selection filters by name. */
 export const selectFilters: FilterDefinitions = {
   map: variadicFilter((context, args) => new Lazy(map(context, args))),
   reject: selection(false, false),

@@ -54,7 +54,7 @@ function toBool(value: Value): boolean {
   return hasHash(value) ? false : lengthOf(value) > 0;
 }
 
-/** `a:b:0` into nested data [traverse_dict_and_list]. */
+/** Looks up a path such as `a:b:0` in nested data [traverse_dict_and_list]. */
 function traverse(data: Value, key: Value, fallback: Value, delimiter: Value): Value {
   const parts = isText(key)
     ? textOf(key).split(textOf(isText(delimiter) ? delimiter : ':'))
@@ -77,7 +77,7 @@ function fromList(list: readonly Value[], part: Value): Value | undefined {
   return undefined;
 }
 
-/** A key of digits is tried as a number too. */
+/** Looks up a key. A key of digits is also tried as a number. */
 function fromDict(value: Value, part: Value): Value | undefined {
   const found = tryItem(value, part);
   if (found !== undefined || !isText(part)) return found;
@@ -155,7 +155,10 @@ function toEntries(data: Value): Value {
   );
 }
 
-/** The first of `key` and `name` that says something, in any case. */
+/**
+ * Converts entries to a dict. The name of an entry is its `key` or else its `name`, in any letter
+ * case.
+ */
 function fromEntries(entries: Value, context: FilterContext): Value {
   const result = new Dict();
   for (const entry of iterateItems(entries, context)) {
@@ -187,7 +190,7 @@ function lowered(value: Value): Value {
   );
 }
 
-/** The filters by name. */
+/** Salt's list and dict filters by name. */
 export const saltDataFilters: FilterDefinitions = {
   avg: simpleFilter(average),
   compare_dicts: defineFilter(['old', 'new'], [null], (_context, left = null, right = null) =>

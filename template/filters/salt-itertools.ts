@@ -1,4 +1,4 @@
-/** Salt's filters of Python's itertools [salt/utils/jinja.py]. */
+/** Salt's filters for Python's itertools [salt/utils/jinja.py]. */
 
 import { typeError } from '../python/exceptions.ts';
 import { typeName } from '../python/repr.ts';
@@ -97,7 +97,10 @@ function* compress(items: Iterator<Value>, marks: Iterator<Value>): Generator<Va
   }
 }
 
-/** An integer, or the fallback for `None`. @throws PythonException TypeError */
+/**
+ * Returns an integer, or the fallback for `None`.
+ * @throws PythonException TypeError
+ */
 export function sizeOf(value: Value, fallback: number): number {
   if (value === null) return fallback;
   if (!isInteger(value))
@@ -105,7 +108,7 @@ export function sizeOf(value: Value, fallback: number): number {
   return Number(value);
 }
 
-/** The filters by name. */
+/** Salt's itertools filters by name. */
 export const itertoolsFilters: FilterDefinitions = {
   combinations: defineFilter(
     ['iterable', 'r'],

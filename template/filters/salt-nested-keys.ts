@@ -11,7 +11,7 @@ import {
   iterateItems,
 } from './definition.ts';
 
-/** Returns the dict that has the last key of a path. Creates a dict at each key that has none. */
+/** Returns the dict that contains the last key of a path. Creates missing dicts on the way. */
 function parentOf(dict: Value, keys: readonly string[]): Dict {
   let parent = dict;
   for (const key of keys) {
@@ -45,7 +45,7 @@ function nestedKeyFilter(
   );
 }
 
-/** The list below a key, which is created if it is missing. */
+/** Returns the list at a key, and creates it if it is missing. */
 function listAt(parent: Dict, key: string, verb: string): Value[] {
   const found = parent.get(key) ?? null;
   if (found === null) {
@@ -69,7 +69,7 @@ function update(parent: Dict, key: string, value: Value): void {
   for (const [name, item] of value.entries()) found.set(name, item);
 }
 
-/** The filters by name. */
+/** Salt's nested key filters by name. */
 export const nestedKeyFilters: FilterDefinitions = {
   append_dict_key_value: nestedKeyFilter((parent, key, value) => {
     listAt(parent, key, 'append').push(value);

@@ -1,4 +1,4 @@
-/** Salt's filters for addresses [salt/utils/network.py], over Python's `ipaddress`. */
+/** Salt's filters for addresses [salt/utils/network.py], based on Python's `ipaddress`. */
 
 import { valueError } from '../python/exceptions.ts';
 import {
@@ -81,7 +81,7 @@ const ranges: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** Salt's names of options, and the range that each means. */
+/** Address ranges by Salt's option names. */
 const options: Readonly<Record<string, string>> = {
   'link-local': 'linkLocal',
   linklocal: 'linkLocal',
@@ -117,7 +117,7 @@ function passes(address: IpInterface, wanted: Value): boolean {
     });
 }
 
-/** The address as Python prints it, or `None`. */
+/** Returns the address as Python prints it, or `None` if it does not match. */
 function checked(value: Value, version: number, wanted: Value): string | null {
   if (value instanceof Undefined) throw value.error();
   const address = isText(value) ? parseInterface(textOf(value)) : fromNumber(value);
@@ -125,7 +125,7 @@ function checked(value: Value, version: number, wanted: Value): string | null {
   return formatAddress(address);
 }
 
-/** A number is an address too. */
+/** Converts a number to an address. */
 function fromNumber(value: Value): IpInterface | undefined {
   if (!isInteger(value)) return undefined;
   const number = BigInt(toInteger(value));
@@ -162,7 +162,7 @@ function filter(
   );
 }
 
-/** Runs over the addresses of a value: one for text, a list for a list. */
+/** Defines a filter for the addresses of a value: one for text, a list for a list. */
 function overAddresses(
   run: (address: IpInterface, context: FilterContext) => Value,
 ): FilterDefinition {
@@ -203,7 +203,7 @@ function networkHosts(address: IpInterface, { meter }: FilterContext): Value {
   return hosts;
 }
 
-/** Puts an IPv6 address into brackets, as a URL needs it. Other values pass. */
+/** Encloses an IPv6 address in brackets for a URL. Returns other values unchanged. */
 function wrapAddress(value: Value): Value {
   if (checked(value, 6, null) === null) return value;
   const text = str(value).replace(/^\[+|\]+$/g, '');
@@ -214,7 +214,10 @@ function wrapAddress(value: Value): Value {
   return `[${formatAddress(address)}]`;
 }
 
-/** @throws PythonException ValueError for other texts than a MAC address */
+/**
+ * Parses a MAC address.
+ * @throws PythonException ValueError for other texts
+ */
 function macBytes(value: Value): Bytes {
   const text = isText(value) ? textOf(value) : '';
   const digits = text.length === 17 ? text.replaceAll(text.charAt(2), '') : text;
@@ -222,7 +225,7 @@ function macBytes(value: Value): Bytes {
   return new Bytes(Buffer.from(digits, 'hex'));
 }
 
-/** The filters by name. */
+/** Salt's network filters by name. */
 export const networkFilters: FilterDefinitions = {
   ip_host: overAddresses((address) => formatAddress({ ...address, isNetwork: true })),
   ipaddr: filter(anyVersion),

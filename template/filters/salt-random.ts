@@ -1,4 +1,4 @@
-/** Salt's filters that draw from a list [salt/utils/data.py]. */
+/** Salt's filters that select random items of a list [salt/utils/data.py]. */
 
 import { createHash } from 'node:crypto';
 import {
@@ -14,13 +14,13 @@ import { Dict, isText, PySet, Tuple, textOf, type Value } from '../python/values
 import { defineFilter, type FilterContext, type FilterDefinitions } from './definition.ts';
 
 /**
- * Draws `size` items in an order that follows from the seed, the same as under Salt.
- * @throws UnsupportedFeature without a seed: each rendering would give another result
+ * Selects `size` items in an order determined by the seed, as in Salt.
+ * @throws UnsupportedFeature without a seed, because the result would differ at each rendering
  */
 function sample(name: string, items: readonly Value[], size: number, seed: Value): Value {
   if (seed === null) {
     throw new UnsupportedFeature(
-      `the filter '${name}' is not supported without seed=: its result would differ each time`,
+      `the filter '${name}' is not supported without seed=: its result would differ at each rendering`,
     );
   }
   if (!isText(seed)) throw typeError('object supporting the buffer API required');
@@ -48,7 +48,7 @@ function sequenceItems(value: Value): readonly Value[] {
   throw new PythonException('TypeError', `object of type '${typeName(value)}' has no len()`);
 }
 
-/** The filters by name. */
+/** Salt's random filters by name. */
 export const randomFilters: FilterDefinitions = {
   random_sample: defineFilter(
     ['value', 'size', 'seed'],

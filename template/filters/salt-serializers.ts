@@ -30,14 +30,14 @@ import {
   simpleFilter,
 } from './definition.ts';
 
-/** A module counts as its text. */
+/** Converts a module or markup to its text. Returns other values unchanged. */
 function source(value: Value): Value {
   if (value instanceof Markup) return value.text;
   return isPyObject(value) && value.typeName === 'TemplateModule' ? str(value) : value;
 }
 
 function readYaml(value: Value, { meter }: FilterContext): Value {
-  // libyaml takes no subclass of text.
+  // libyaml does not accept subclasses of text.
   if (value instanceof Markup) throw typeError('a string or stream input is required');
   const text = source(value);
   if (text instanceof Undefined) throw text.error();
@@ -136,7 +136,7 @@ const unsafeInHtml: Readonly<Record<string, string>> = {
   "'": '\\u0027',
 };
 
-/** The filters by name. */
+/** Salt's serialization filters by name. */
 export const saltSerialFilters: FilterDefinitions = {
   dict_to_sls_yaml_params: defineFilter(
     ['value', 'flow_style'],

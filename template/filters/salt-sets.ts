@@ -1,4 +1,4 @@
-/** Salt's filters that treat lists as sets [salt/utils/jinja.py]. */
+/** Salt's filters that use lists as sets [salt/utils/jinja.py]. */
 
 import { contains, equals } from '../python/comparison.ts';
 import { binaryOperation } from '../python/operators.ts';
@@ -14,7 +14,7 @@ import {
   simpleFilter,
 } from './definition.ts';
 
-/** Salt's `isinstance(value, Hashable)`, which looks at the type only. */
+/** Implements `isinstance(value, Hashable)`, which checks only the type. */
 export function hasHash(value: Value): boolean {
   if (isPyObject(value) && /^dict_(keys|items)$/.test(value.typeName)) return false;
   return value instanceof Tuple || isHashable(value);
@@ -35,7 +35,7 @@ function distinct(values: readonly Value[], { meter }: FilterContext): Value[] {
   return kept;
 }
 
-/** Sets for what has a hash, lists for the rest; as Salt does. */
+/** Defines a set operation. As in Salt, hashable values use sets and others use lists. */
 function setOperation(
   keep: (inLeft: boolean, inRight: boolean) => boolean,
   isUnion = false,
@@ -57,18 +57,21 @@ function setOperation(
   });
 }
 
-/** `left + right`, as a list. @throws PythonException TypeError */
+/**
+ * Returns `left + right` as a list.
+ * @throws PythonException TypeError
+ */
 function sumOf(left: Value, right: Value, context: FilterContext): readonly Value[] {
   return asList(binaryOperation(left, '+', right, context.meter));
 }
 
-/** The items of a list or tuple; none of anything else. */
+/** Returns the items of a list or tuple, and none for other values. */
 export function asList(value: Value): readonly Value[] {
   if (Array.isArray(value)) return value;
   return value instanceof Tuple ? value.items : [];
 }
 
-/** The filters by name. */
+/** Salt's set filters by name. */
 export const setFilters: FilterDefinitions = {
   difference: setOperation((inLeft, inRight) => inLeft && !inRight),
   intersect: setOperation((inLeft, inRight) => inLeft && inRight),

@@ -33,16 +33,23 @@ import {
   simpleFilter,
 } from './definition.ts';
 
-/** Dates that a template can write [salt/utils/dateutils.py]. */
+/** Date formats accepted in templates [salt/utils/dateutils.py]. */
 const dateForm =
   /^(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?(?:Z|\+00:?00)?$/;
 
-/** `|strftime`: nothing, a number of seconds, or a text in ISO 8601; in UTC. @throws PythonException */
+/**
+ * Implements `|strftime` in UTC. The date is `None` (now), a number of seconds, or a text in ISO
+ * 8601.
+ * @throws PythonException
+ */
 function formatTime(context: FilterContext, date: Value = null, format: Value = '%Y-%m-%d'): Value {
   return strftime(readDate(context, date), str(format));
 }
 
-/** @throws PythonException ValueError */
+/**
+ * Parses a date.
+ * @throws PythonException ValueError
+ */
 function readDate(context: FilterContext, date: Value): Date {
   if (date === null) return context.now();
   if (isInteger(date)) return dateOf(Number(date), date);
@@ -51,14 +58,17 @@ function readDate(context: FilterContext, date: Value): Date {
   const text = textOf(date).trim();
   if (/^\d+(\.\d+)?$/.test(text) && text.length > 8) return dateOf(Number(text), text);
   const match = dateForm.exec(text);
-  if (match === null) throw valueError('the text is not a date');
+  if (match === null) throw valueError('invalid date');
   const [year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0] = match
     .slice(1, 7)
     .map((part) => Number(part ?? 0));
   return new Date(Date.UTC(year, month - 1, day, hour, minute, second));
 }
 
-/** @throws PythonException RuntimeError outside of Python's years */
+/**
+ * Converts seconds since 1970 to a date.
+ * @throws PythonException RuntimeError outside the years 1 to 9999
+ */
 function dateOf(seconds: number, given: Value): Date {
   const date = new Date(seconds * 1000);
   const year = date.getUTCFullYear();
@@ -66,7 +76,10 @@ function dateOf(seconds: number, given: Value): Date {
   throw new PythonException('RuntimeError', `Unable to parse ${str(given)}`);
 }
 
-/** @throws PythonException TypeError */
+/**
+ * Returns the bytes of a value.
+ * @throws PythonException TypeError
+ */
 function bytesOf(value: Value): Uint8Array {
   if (value instanceof Undefined) throw value.error();
   if (isText(value)) return Buffer.from(textOf(value), 'utf8');
@@ -96,7 +109,7 @@ function search(atStart: boolean): FilterDefinition {
   );
 }
 
-/** `shlex.quote`. */
+/** Implements `shlex.quote`. */
 function shellQuote(value: Value): string {
   if (!isTruthy(value)) return "''";
   const text = textOf(asText(value));
@@ -112,7 +125,7 @@ function asText(value: Value): string | Markup {
   return value;
 }
 
-/** UUID version 5 in Salt's own name space. */
+/** Returns a UUID version 5 in Salt's namespace. */
 function uuid(value: Value): string {
   const space = Buffer.from('91633ebf1c865e33935a28061f4b480e', 'hex');
   const hash = createHash('sha1').update(space).update(bytesOf(value)).digest().subarray(0, 16);
@@ -137,7 +150,10 @@ function toNumber(value: Value): Value {
   return float === undefined ? value : new Float(float);
 }
 
-/** A list of texts counts as letters, as everything in Python that looks like it. @throws PythonException */
+/**
+ * Returns the letters of a text. A list of texts is treated as letters, as in Python.
+ * @throws PythonException
+ */
 function lettersOf(value: Value): string[] {
   if (value instanceof Undefined) throw value.error();
   if (isText(value)) return charactersOf(textOf(value));
@@ -198,7 +214,7 @@ function humanToBytes(size: Value, unit: Value, metric: Value): Value {
 
 const specialInRegex = /[\t\n\v\f\r !"#$%&'()*+,\-./:;<=>?@[\\\]^`{|}~]/g;
 
-/** `re.escape`. */
+/** Implements `re.escape`. */
 function escapeRegex(text: string): string {
   return text.replace(specialInRegex, (c) => (/[!"%',/:;<=>@`]/.test(c) ? c : `\\${c}`));
 }
@@ -264,7 +280,7 @@ function joinPath(context: FilterContext, parts: readonly Value[]): string {
 }
 
 /**
- * Decodes as `binascii.a2b_base64` does: other characters are ignored, and padding ends the text.
+ * Decodes like `binascii.a2b_base64`: invalid characters are ignored, and padding ends the text.
  * @throws PythonException binascii.Error
  */
 function decodeBase64(text: string): Buffer {
@@ -288,7 +304,7 @@ function decodeBase64(text: string): Buffer {
   throw new PythonException('Error', message);
 }
 
-/** The filters by name. */
+/** Salt's text filters by name. */
 export const saltTextFilters: FilterDefinitions = {
   base64_decode: simpleFilter((value) => {
     const bytes = decodeBase64(Buffer.from(bytesOf(value)).toString('latin1'));

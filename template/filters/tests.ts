@@ -1,4 +1,4 @@
-/** jinja2's tests, and those that Salt adds. */
+/** Tests of jinja2 and Salt. */
 
 import { contains, equals, isOrdered, type OrderOperator } from '../python/comparison.ts';
 import { PythonException } from '../python/exceptions.ts';
@@ -41,7 +41,7 @@ function order(operator: OrderOperator): FilterDefinition {
 const equal = defineFilter(['a', 'b'], [], (_context, a = null, b = null) => equals(a, b));
 const different = defineFilter(['a', 'b'], [], (_context, a = null, b = null) => !equals(a, b));
 
-/** `is`: the same object, where Python keeps small ints and short texts once. */
+/** Implements `is`. Small ints and short texts compare equal, because Python interns them. */
 function isSame(left: Value, right: Value): boolean {
   return left === right;
 }
@@ -72,7 +72,7 @@ function isNumber(value: Value): boolean {
   return isInteger(value) || value instanceof Float;
 }
 
-/** The tests by name, but for `filter` and `test`, which know all of them. */
+/** Tests by name, except `filter` and `test`, which need the complete tables. */
 export const testDefinitions: FilterDefinitions = {
   odd: remainderIs(2, 1),
   even: remainderIs(2, 0),

@@ -14,13 +14,13 @@ import { quotedToken } from './lexer.ts';
 import { Scope } from './scope.ts';
 import { JinjaSyntaxError } from './string-literal.ts';
 
-/** The names of filters and tests that exist. */
+/** Names of the existing filters and tests. */
 interface KnownNames {
   readonly filters: { has(name: string): boolean };
   readonly tests: { has(name: string): boolean };
 }
 
-/** A template, ready to run. */
+/** Result of the analysis of a template. */
 interface TemplateAnalysis {
   readonly scope: Scope;
   readonly usesSelf: boolean;
@@ -31,12 +31,15 @@ interface TemplateAnalysis {
 interface AnalysisContext {
   readonly scope: Scope;
   readonly isTop: boolean;
-  /** Inside of a condition a filter that does not exist fails only when it is used. */
+  /** Whether an unknown filter fails only when it is used, as inside a condition. */
   readonly isSoft: boolean;
   readonly isInLoop: boolean;
 }
 
-/** @throws JinjaSyntaxError */
+/**
+ * Analyses a template.
+ * @throws JinjaSyntaxError
+ */
 export function analyseTemplate(body: readonly Statement[], known: KnownNames): TemplateAnalysis {
   return new Analyser(known).run(body);
 }
@@ -161,7 +164,7 @@ class Analyser {
     this.#findBlocks(block.body, place);
   }
 
-  /** Blocks inside of blocks belong to the template as well. */
+  /** Finds all blocks, including nested ones, which also belong to the template. */
   #findBlocks(statements: readonly Statement[], place: AnalysisContext): void {
     for (const statement of statements) {
       if (statement.kind === 'block') this.#declareBlock(statement, place);
@@ -220,7 +223,10 @@ class Analyser {
     this.#descendAll(body, inner(scope, false));
   }
 
-  /** @throws JinjaSyntaxError for a filter or test that nobody knows */
+  /**
+   * Checks the filters and tests of an expression.
+   * @throws JinjaSyntaxError for an unknown filter or test
+   */
   #check(node: Expression, isSoft: boolean): void {
     if (node.kind === 'filter' && !isSoft && !this.#known.filters.has(node.name)) {
       fail(`No filter named ${quotedToken(node.name)}.`, node.line);
@@ -267,7 +273,7 @@ function collectAll(scope: Scope, statements: readonly Statement[]): void {
   for (const statement of statements) collect(scope, statement);
 }
 
-/** The names that a statement reads and sets in the part that it stands in. */
+/** Records the names that a statement reads and sets in its scope. */
 function collect(scope: Scope, statement: Statement): void {
   switch (statement.kind) {
     case 'output':

@@ -1,4 +1,4 @@
-/** Assignments of `set`, loops and imports. */
+/** Assigns values for `set`, loops and imports. */
 
 import { PythonException, valueError } from '../python/exceptions.ts';
 import { iterate } from '../python/sequences.ts';
@@ -7,14 +7,14 @@ import type { Target } from './ast.ts';
 import type { Frame } from './frame.ts';
 import { Namespace } from './objects.ts';
 
-/** Assigns, and tells the template where the frame is its own. */
+/** Assigns a value. In a top-level frame, also sets the name in the template's context. */
 export function assign(target: Target, value: Value, frame: Frame): void {
   if (target.kind === 'name') setName(target.name, value, frame);
   else if (target.kind === 'namespace') assignAttribute(target, value, frame);
   else unpack(target.items, value, (item, part) => assign(item, part, frame));
 }
 
-/** Assigns in a frame that is nobody else's. */
+/** Assigns a value in a frame only, without the template's context. */
 export function assignLocal(target: Target, value: Value, frame: Frame): void {
   if (target.kind === 'name') frame.set(target.name, value);
   else if (target.kind === 'targets') {
@@ -37,7 +37,10 @@ function assignAttribute(
   namespace.values.set(target.attribute, value);
 }
 
-/** @throws PythonException ValueError, TypeError */
+/**
+ * Unpacks a value to several targets.
+ * @throws PythonException ValueError, TypeError
+ */
 function unpack(
   targets: readonly Target[],
   value: Value,
@@ -71,7 +74,7 @@ function unpackable(value: Value): Iterator<Value> {
   }
 }
 
-/** Sets a name of a frame, and of the template where the frame is its own. */
+/** Sets a name in a frame. In a top-level frame, also in the template's context. */
 export function setName(name: string, value: Value, frame: Frame): void {
   frame.set(name, value);
   if (!frame.kind.isTop) return;
@@ -79,7 +82,7 @@ export function setName(name: string, value: Value, frame: Frame): void {
   if (!name.startsWith('_') && !name.startsWith('\0')) frame.run.context.exported.add(name);
 }
 
-/** What is imported is not exported again. */
+/** Sets an imported name, which the template does not export. */
 export function importName(name: string, value: Value, frame: Frame): void {
   frame.set(name, value);
   if (!frame.kind.isTop) return;

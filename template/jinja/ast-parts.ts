@@ -1,8 +1,8 @@
-/** The parts of a template's tree in jinja2's order, and the names in them. */
+/** Walks the syntax tree in jinja2's order and collects names. */
 
 import type { CallArguments, Expression, NameNode, Statement, Target } from './ast.ts';
 
-/** The expressions directly inside of one. */
+/** Returns the direct child expressions of an expression. */
 export function partsOf(node: Expression): readonly Expression[] {
   switch (node.kind) {
     case 'const':
@@ -51,13 +51,13 @@ function given(...nodes: readonly (Expression | undefined)[]): Expression[] {
   return nodes.filter((node) => node !== undefined);
 }
 
-/** Every name in an expression. */
+/** Yields every name in an expression. */
 export function* namesInExpression(node: Expression): Generator<NameNode> {
   if (node.kind === 'name') yield node;
   for (const part of partsOf(node)) yield* namesInExpression(part);
 }
 
-/** Every name in what is assigned to; the name of a namespace is read. */
+/** Yields every assigned name in a target. The name of a namespace is read, not assigned. */
 function* namesInTarget(target: Target): Generator<NameNode> {
   if (target.kind === 'name') yield target;
   else if (target.kind === 'targets') {
@@ -65,7 +65,7 @@ function* namesInTarget(target: Target): Generator<NameNode> {
   }
 }
 
-/** Every name in statements and what is inside of them; blocks can be left out. */
+/** Yields every name in statements and their children, with or without blocks. */
 export function* namesInStatements(
   statements: readonly Statement[],
   withBlocks: boolean,
@@ -80,7 +80,7 @@ export function* namesInStatements(
   }
 }
 
-/** An expression, statements, or something that is assigned to. */
+/** An expression, a list of statements, or an assignment target. */
 type Part = Expression | Statement[] | { readonly target: Target };
 
 function partsOfStatement(statement: Statement): readonly Part[] {
@@ -133,7 +133,7 @@ function partsOfStatement(statement: Statement): readonly Part[] {
   }
 }
 
-/** Which of some names are read before anything assigns to them. */
+/** Returns the names that are read before any assignment. */
 export function undeclaredIn(
   statements: readonly Statement[],
   wanted: readonly string[],

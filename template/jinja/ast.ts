@@ -1,10 +1,10 @@
-/** The tree of a template, its parts in order, and the scopes of its names. */
+/** Syntax tree of a template, in source order, with the scopes of its names. */
 
 import type { BinaryOperator } from '../python/operators.ts';
 import type { Value } from '../python/values.ts';
 import type { Scope } from './scope.ts';
 
-/** An expression; `line` is that of jinja2. */
+/** An expression. `line` is the line number of jinja2. */
 export type Expression =
   | { readonly kind: 'const'; readonly line: number; readonly value: Value }
   | NameNode
@@ -76,10 +76,10 @@ export type Expression =
       readonly step: Expression | undefined;
     };
 
-/** What a comparison asks. */
+/** Operator of a comparison. */
 export type CompareOperator = '==' | '!=' | '<' | '<=' | '>' | '>=' | 'in' | 'not in';
 
-/** A name that is read, assigned to, or declared as a parameter. */
+/** A name that is read, assigned, or declared as a parameter. */
 export interface NameNode {
   readonly kind: 'name';
   readonly line: number;
@@ -87,7 +87,7 @@ export interface NameNode {
   readonly use: 'load' | 'store' | 'parameter';
 }
 
-/** What a call passes on, as written. */
+/** Arguments of a call, as written. */
 export interface CallArguments {
   readonly positional: readonly Expression[];
   readonly named: readonly (readonly [string, Expression])[];
@@ -95,14 +95,14 @@ export interface CallArguments {
   readonly moreNamed: Expression | undefined;
 }
 
-/** `target(…)`. */
+/** A call: `target(…)`. */
 export interface CallNode extends CallArguments {
   readonly kind: 'call';
   readonly line: number;
   readonly target: Expression;
 }
 
-/** `target|name(…)`; without a target, the text of a block. */
+/** A filter: `target|name(…)`. Without a target, it applies to the text of a block. */
 export interface FilterNode extends CallArguments {
   readonly kind: 'filter';
   readonly line: number;
@@ -110,7 +110,7 @@ export interface FilterNode extends CallArguments {
   readonly name: string;
 }
 
-/** `target is name(…)`. */
+/** A test: `target is name(…)`. */
 interface TestNode extends CallArguments {
   readonly kind: 'test';
   readonly line: number;
@@ -118,7 +118,7 @@ interface TestNode extends CallArguments {
   readonly name: string;
 }
 
-/** What can be assigned to. */
+/** Target of an assignment. */
 export type Target =
   | NameNode
   | { readonly kind: 'targets'; readonly line: number; readonly items: readonly Target[] }
@@ -129,14 +129,14 @@ export type Target =
       readonly attribute: string;
     };
 
-/** Text of the template itself. */
+/** Literal text of the template. */
 export interface DataNode {
   readonly kind: 'data';
   readonly line: number;
   readonly text: string;
 }
 
-/** A loop; each part has names of its own. */
+/** A loop. Each part has its own scope. */
 export interface ForNode {
   readonly kind: 'for';
   readonly line: number;
@@ -146,14 +146,14 @@ export interface ForNode {
   readonly otherwise: readonly Statement[];
   readonly test: Expression | undefined;
   readonly isRecursive: boolean;
-  /** Whether the body looks at `loop`. */
+  /** Whether the body uses `loop`. */
   hasLoop: boolean;
   readonly bodyScope: Scope;
   readonly testScope: Scope;
   readonly otherwiseScope: Scope;
 }
 
-/** A condition with its alternatives. */
+/** A condition with its branches. */
 export interface IfNode {
   readonly kind: 'if';
   readonly line: number;
@@ -163,7 +163,7 @@ export interface IfNode {
   readonly otherwise: readonly Statement[];
 }
 
-/** What macros and call blocks share. */
+/** Common parts of macros and call blocks. */
 export interface MacroParts {
   readonly line: number;
   readonly parameters: readonly NameNode[];
@@ -175,19 +175,19 @@ export interface MacroParts {
   takesVarargs: boolean;
 }
 
-/** `{% macro name(…) %}`. */
+/** A macro: `{% macro name(…) %}`. */
 export interface MacroNode extends MacroParts {
   readonly kind: 'macro';
   readonly name: string;
 }
 
-/** `{% call(…) macro(…) %}`. */
+/** A call block: `{% call(…) macro(…) %}`. */
 export interface CallBlockNode extends MacroParts {
   readonly kind: 'callBlock';
   readonly call: CallNode;
 }
 
-/** `{% block name %}`. */
+/** A block: `{% block name %}`. */
 export interface BlockNode {
   readonly kind: 'block';
   readonly line: number;
@@ -200,7 +200,6 @@ export interface BlockNode {
   usesSuper: boolean;
 }
 
-/** A statement. */
 export type Statement =
   | {
       readonly kind: 'output';
@@ -251,7 +250,7 @@ export type Statement =
       readonly kind: 'fromImport';
       readonly line: number;
       readonly template: Expression;
-      /** The name there and the name here. */
+      /** Pairs of the exported name and the local name. */
       readonly names: readonly (readonly [string, string])[];
       readonly withContext: boolean;
     }

@@ -1,4 +1,4 @@
-/** Expressions to values. */
+/** Evaluates expressions to values. */
 
 import type { FilterContext, FilterDefinition } from '../filters/definition.ts';
 import { filters, tests } from '../filters/index.ts';
@@ -32,12 +32,19 @@ import type { Frame } from './frame.ts';
 import { BlockReference, Loop } from './objects.ts';
 import type { Rendering } from './rendering.ts';
 
-/** @throws PythonException TemplateRuntimeError for a filter that there is not; UnsupportedFeature for one left out */
+/**
+ * Calls a filter.
+ * @throws PythonException TemplateRuntimeError for an unknown filter; UnsupportedFeature for an
+ * unsupported one
+ */
 function callFilter(rendering: Rendering, name: string, args: Arguments): Value {
   return apply(filters.get(name), 'filter', name, args, rendering);
 }
 
-/** @throws PythonException TemplateRuntimeError for a test that there is not */
+/**
+ * Calls a test.
+ * @throws PythonException TemplateRuntimeError for an unknown test
+ */
 function callTest(rendering: Rendering, name: string, args: Arguments): Value {
   return apply(tests.get(name), 'test', name, args, rendering);
 }
@@ -72,7 +79,10 @@ function contextOf(rendering: Rendering): FilterContext {
   };
 }
 
-/** The value of an expression. @throws PythonException, LimitExceeded, UnsupportedFeature */
+/**
+ * Evaluates an expression.
+ * @throws PythonException, LimitExceeded, UnsupportedFeature
+ */
 export function evaluate(node: Expression, frame: Frame): Value {
   const { rendering } = frame.run;
   switch (node.kind) {
@@ -118,7 +128,7 @@ export function evaluate(node: Expression, frame: Frame): Value {
     case 'conditional':
       if (isTruthy(evaluate(node.test, frame))) return evaluate(node.yes, frame);
       if (node.no !== undefined) return evaluate(node.no, frame);
-      // Never strict: jinja2 makes this one of its plain class.
+      // Never strict, because jinja2 uses its plain Undefined class here.
       return new Undefined(
         `the inline if-expression on line ${node.line} evaluated to false and no else section was defined.`,
         false,
@@ -159,7 +169,7 @@ function compare(
   return true;
 }
 
-/** What a comparison may have to go through. */
+/** Returns the number of items that a comparison may visit. */
 function itemsOf(value: Value): number {
   if (Array.isArray(value)) return value.length;
   if (value instanceof Tuple) return value.items.length;
@@ -193,7 +203,10 @@ function concat(items: readonly Expression[], frame: Frame): string {
   return text;
 }
 
-/** Calls a value as a template does. @throws PythonException TypeError for what cannot be called */
+/**
+ * Calls a value.
+ * @throws PythonException TypeError if it cannot be called
+ */
 function call(target: Value, args: Arguments, frame: Frame): Value {
   const { rendering } = frame.run;
   rendering.meter.step();
@@ -208,19 +221,19 @@ function call(target: Value, args: Arguments, frame: Frame): Value {
   return result;
 }
 
-/** A call with what a call block adds to it. */
+/** Evaluates the call of a call block, with its body as `caller`. */
 export function callNode(node: CallNode, caller: Value, frame: Frame): Value {
   const target = evaluate(node.target, frame);
   return call(target, argumentsFor(node, frame, new Map([['caller', caller]])), frame);
 }
 
-/** Runs a filter, and those before it where they stand without a target. */
+/** Applies a filter to a value. */
 function filter(node: FilterNode, target: Value, frame: Frame): Value {
   const args = argumentsFor(node, frame);
   return callFilter(frame.run.rendering, node.name, withTarget(target, args));
 }
 
-/** The filters of a block over its text. */
+/** Applies the filters of a block to its text. */
 export function filterBlock(node: FilterNode, text: string, frame: Frame): Value {
   const { target } = node;
   const inner = target?.kind === 'filter' ? filterBlock(target, text, frame) : text;
@@ -270,7 +283,7 @@ function addNamed(named: Map<string, Value>, name: string, value: Value): void {
   named.set(name, value);
 }
 
-/** A macro, or the inside of a call block [Macro in jinja2/runtime.py]. */
+/** A macro, or the body of a call block [Macro in jinja2/runtime.py]. */
 export class Macro implements PyObject {
   readonly typeName = 'Macro';
   readonly module = 'jinja2.runtime.';
@@ -291,7 +304,10 @@ export class Macro implements PyObject {
     this.#render = render;
   }
 
-  /** @throws PythonException TypeError for arguments that it does not take */
+  /**
+   * Calls the macro.
+   * @throws PythonException TypeError for arguments that it does not accept
+   */
   call(args: Arguments): Value {
     const { rendering, template } = this.#frame.run;
     rendering.meter.enter();
@@ -357,7 +373,7 @@ export class Macro implements PyObject {
     throw typeError(`${macro} takes no keyword argument ${textRepr(surplus)}`);
   }
 
-  /** What was not given has its default, which can look at the parameters before it. */
+  /** Sets the parameters. Defaults may use the parameters before them. */
   #assign(frame: Frame, values: readonly (Value | undefined)[]): void {
     const { parameters, defaults } = this.#node;
     for (const [index, { name }] of parameters.entries()) {
@@ -397,18 +413,18 @@ export class Macro implements PyObject {
   }
 }
 
-/** A template that extends another twice. */
+/** Returns the error of a template that extends a second template. */
 export function extendedTwice(): PythonException {
   return new PythonException('TemplateRuntimeError', 'extended multiple times');
 }
 
-/** What stands in the text for the value of an expression. */
+/** Returns the rendered text of an expression's value. */
 export function outputText(node: Expression, value: Value, frame: Frame): string {
   const { print } = frame.run.rendering;
   return print === undefined || isComposed(node, frame) ? printedText(value) : print(value);
 }
 
-/** Filters that write whatever they get as one value of JSON or YAML. */
+/** Filters that print any input as one value of JSON or YAML. */
 const writers: ReadonlySet<string> = new Set([
   'json',
   'tojson',
@@ -418,7 +434,7 @@ const writers: ReadonlySet<string> = new Set([
   'yaml_squote',
 ]);
 
-/** Whether a value is text that was put together already. */
+/** Whether a value is text that macros, blocks or filters have already composed. */
 function isComposed(node: Expression, frame: Frame): boolean {
   if (node.kind === 'filter') {
     if (writers.has(node.name)) return true;

@@ -1,4 +1,4 @@
-/** Statements to text. */
+/** Executes statements and renders their text. */
 
 import { PythonException } from '../python/exceptions.ts';
 import { str, textRepr } from '../python/repr.ts';
@@ -12,7 +12,7 @@ import { BlockReference, Loop, Module, TemplateReference } from './objects.ts';
 import { isTemplateMissing, type Rendering } from './rendering.ts';
 import type { Template } from './template.ts';
 
-/** Text that is being put together. */
+/** Collects rendered text. */
 class Output {
   readonly #parts: string[] = [];
   readonly #rendering: Rendering;
@@ -31,10 +31,13 @@ class Output {
   }
 }
 
-/** How statements ended: at their end, or because a loop is left or goes on. */
+/** Outcome of a list of statements: normal, or `break` or `continue` of a loop. */
 type Completion = 'normal' | 'break' | 'continue';
 
-/** Renders a template from its start. @throws PythonException, LimitExceeded, UnsupportedFeature */
+/**
+ * Renders a template from its start.
+ * @throws PythonException, LimitExceeded, UnsupportedFeature
+ */
 export function renderRoot(rendering: Rendering, template: Template, context: Context): string {
   const output = new Output(rendering);
   runRoot(rendering, template, context, output);
@@ -178,7 +181,7 @@ function print(
   }
 }
 
-/** After `extends` only blocks are shown. */
+/** Whether output is suppressed. After `extends`, only blocks are rendered. */
 function isSilent({ kind, run }: Frame): boolean {
   return kind.isSilenced && run.extended !== undefined;
 }
@@ -231,7 +234,8 @@ function runLoop(
     frame.enter();
     const completion = execute(node.body, frame, output);
     if (completion === 'break') break;
-    // `break` and `continue` jump over the mark that something was there, in jinja2 as well.
+    // As in jinja2, an iteration that ends with `break` or `continue` does not count for the `else`
+    // of the loop.
     if (completion === 'normal') isEmpty = false;
     rendering.line = node.line;
   }

@@ -1,4 +1,4 @@
-/** Contexts and frames: the values of names while a template runs [jinja2/runtime.py]. */
+/** Contexts and frames: values of names while a template runs [jinja2/runtime.py]. */
 
 import type { Undefined, Value } from '../python/values.ts';
 import type { BlockNode } from './ast.ts';
@@ -6,18 +6,18 @@ import type { NameLookup, Rendering } from './rendering.ts';
 import type { Scope } from './scope.ts';
 import type { Template } from './template.ts';
 
-/** A block and the template that it is written in. */
+/** A block and the template that defines it. */
 export interface BlockDefinition {
   readonly node: BlockNode;
   readonly template: Template;
 }
 
-/** What a template knows: the names given to it, those it set, and its blocks. */
+/** Context of a template: the names given to it, the names it has set, and its blocks. */
 export class Context {
   readonly parent: NameLookup;
   readonly vars: Map<string, Value> = new Map();
   readonly exported: Set<string> = new Set();
-  /** For each name the blocks of the template and those it extends, the youngest first. */
+  /** Blocks by name, of this template and those it extends, most derived first. */
   readonly blocks: Map<string, BlockDefinition[]> = new Map();
 
   constructor(parent: NameLookup) {
@@ -36,7 +36,7 @@ export class Context {
     }
   }
 
-  /** A context that sees this one and more. */
+  /** Returns a context with additional names. */
   derive(locals: ReadonlyMap<string, Value>): Context {
     const derived = new Context(layeredNames(locals, this));
     for (const [name, blocks] of this.blocks) derived.blocks.set(name, [...blocks]);
@@ -44,29 +44,29 @@ export class Context {
   }
 }
 
-/** Names over other names. */
+/** Combines names: those of `upper` hide those of `lower`. */
 export function layeredNames(upper: ReadonlyMap<string, Value>, lower: NameLookup): NameLookup {
   return { get: (name) => (upper.has(name) ? (upper.get(name) ?? null) : lower.get(name)) };
 }
 
-/** One run of a template: what its frames share. */
+/** State shared by the frames of one run of a template. */
 export interface TemplateRun {
   readonly rendering: Rendering;
   readonly template: Template;
   readonly context: Context;
-  /** The template it extends, once that is known. */
+  /** The extended template, once `extends` has run. */
   extended: Template | undefined;
 }
 
-/** How a frame lies in its template. */
+/** Properties of a frame. */
 export interface FrameKind {
-  /** Whether names that are set here belong to the template. */
+  /** Whether names set here belong to the template. */
   readonly isTop: boolean;
-  /** Whether text is left out once the template extends another. */
+  /** Whether output is suppressed once the template extends another. */
   readonly isSilenced: boolean;
 }
 
-/** The values of a {@link Scope} while it is open. */
+/** Values of the names of a {@link Scope} while it is open. */
 export class Frame {
   readonly run: TemplateRun;
   readonly scope: Scope;
@@ -82,12 +82,12 @@ export class Frame {
     this.enter();
   }
 
-  /** A frame for a part of the template inside of this one. */
+  /** Returns a frame for a nested part of the template. */
   inner(scope: Scope, isSilenced: boolean = this.kind.isSilenced): Frame {
     return new Frame(this.run, scope, this, { isTop: false, isSilenced });
   }
 
-  /** Fetches what comes from outside; a loop does so at each turn. */
+  /** Loads the values of outer names. A loop does this in each iteration. */
   enter(): void {
     for (const [name, load] of this.scope.loads) {
       switch (load) {
@@ -106,7 +106,7 @@ export class Frame {
     }
   }
 
-  /** Forgets all, as jinja2 does at the end of a part. */
+  /** Resets all values, as jinja2 does at the end of a part. */
   leave(): void {
     for (const name of this.scope.loads.keys()) this.#values.set(name, undefined);
   }
@@ -116,7 +116,7 @@ export class Frame {
     return this.parent?.lookup(name);
   }
 
-  /** The value, or one that is undefined. */
+  /** Returns the value of a name, or an undefined value. */
   read(name: string): Value | Undefined {
     const value = this.lookup(name);
     return value === undefined ? this.run.rendering.undefinedName(name) : value;
@@ -126,7 +126,7 @@ export class Frame {
     this.#values.set(name, value);
   }
 
-  /** The names that were set in this frame and those around it. */
+  /** Returns the names set in this frame and its parents. */
   locals(): Map<string, Value> {
     const locals = this.parent?.locals() ?? new Map<string, Value>();
     for (const name of this.scope.stores) {

@@ -1,4 +1,4 @@
-/** Functions that every template can call: jinja2's, and Salt's `raise` and `odict`. */
+/** Functions for all templates: those of jinja2, and Salt's `raise` and `odict`. */
 
 import { makeDict } from '../python/dict-methods.ts';
 import {
@@ -14,7 +14,7 @@ import { asIndex } from '../python/subscripts.ts';
 import { type Arguments, Range, type Value } from '../python/values.ts';
 import { Cycler, Joiner, Namespace } from './objects.ts';
 
-/** What jinja2's sandbox allows. */
+/** Maximum length of a range in jinja2's sandbox. */
 const maxRange = 100_000;
 
 function range({ positional, named }: Arguments): Range {
@@ -35,7 +35,7 @@ function range({ positional, named }: Arguments): Range {
   );
 }
 
-/** The functions by name, for one rendering. */
+/** Returns the functions by name for one rendering. */
 export function makeGlobals(meter: UsageMeter): ReadonlyMap<string, Value> {
   const functions: Readonly<Record<string, (args: Arguments) => Value>> = {
     range,
@@ -52,11 +52,13 @@ export function makeGlobals(meter: UsageMeter): ReadonlyMap<string, Value> {
       return new Joiner(separator);
     },
     lipsum: () => {
-      throw new UnsupportedFeature("the function 'lipsum' is not supported: it makes random text");
+      throw new UnsupportedFeature(
+        "the function 'lipsum' is not supported: it generates random text",
+      );
     },
     show_full_context: () => {
       throw new UnsupportedFeature(
-        "the function 'show_full_context' is not supported: it shows everything",
+        "the function 'show_full_context' is not supported: it prints all variables",
       );
     },
     raise: ({ positional }) => {

@@ -1,4 +1,4 @@
-/** Template text into tokens [jinja2/lexer.py]. */
+/** Splits template text into tokens [jinja2/lexer.py]. */
 
 import { parseInteger } from '../python/numbers.ts';
 import { textRepr } from '../python/repr.ts';
@@ -7,7 +7,7 @@ import { isIdentifier } from '../python/text-case.ts';
 import { Float, type Value } from '../python/values.ts';
 import { JinjaSyntaxError, literalText } from './string-literal.ts';
 
-/** What a token is; operators are named by their characters. */
+/** Type of a token. Operators are named by their characters. */
 export type TokenType =
   | 'data'
   | 'variable_begin'
@@ -21,7 +21,7 @@ export type TokenType =
   | 'eof'
   | OperatorToken;
 
-/** Every operator there is, the longer ones first. */
+/** All operators, longer ones first. */
 const operators = [
   '//',
   '**',
@@ -51,15 +51,15 @@ const operators = [
   ';',
 ] as const;
 
-/** The characters of an operator. */
+/** An operator. */
 type OperatorToken = (typeof operators)[number];
 
-/** One token of a template. */
+/** A token of a template. */
 export interface Token {
   readonly type: TokenType;
-  /** The characters; for a string what it stands for. */
+  /** Source characters. For a string literal, its value. */
   readonly text: string;
-  /** The number of an `integer` or `float`. */
+  /** Value of an `integer` or `float`. */
   readonly value: Value;
   readonly line: number;
 }
@@ -73,26 +73,26 @@ const descriptions: Readonly<Partial<Record<TokenType, string>>> = {
   eof: 'end of template',
 };
 
-/** A token in jinja2's words. */
+/** Describes a token as in jinja2's messages. */
 export function describeToken({ type, text }: Token): string {
   return type === 'name' ? text : describeType(type);
 }
 
-/** A type of token in jinja2's words. */
+/** Describes a type of token as in jinja2's messages. */
 function describeType(type: TokenType): string {
   return descriptions[type] ?? type;
 }
 
-/** A text in quotes, as messages show it. */
+/** Quotes a text for messages. */
 export function quotedToken(text: string): string {
   return textRepr(text);
 }
 
-/** How white space around tags is treated; Salt's `jinja_env` and `jinja_sls_env`. */
+/** Whitespace handling around tags, as in Salt's `jinja_env` and `jinja_sls_env`. */
 export interface WhitespaceOptions {
-  /** Whether the line break after a block is dropped. Default false. */
+  /** Whether the line break after a block is removed. Default: false. */
   readonly trimBlocks?: boolean;
-  /** Whether white space before a block at the start of a line is dropped. Default false. */
+  /** Whether whitespace before a block at the start of a line is removed. Default: false. */
   readonly lstripBlocks?: boolean;
 }
 
@@ -112,7 +112,10 @@ const operator = new RegExp(
 );
 const closers: Readonly<Record<string, string>> = { '{': '}', '(': ')', '[': ']' };
 
-/** @throws JinjaSyntaxError, when the token is asked for that cannot be read */
+/**
+ * Yields the tokens of a source text.
+ * @throws JinjaSyntaxError when the iterator reaches an invalid token
+ */
 export function tokenize(source: string, options: WhitespaceOptions = {}): Generator<Token> {
   return new Lexer(source, options).tokens();
 }
@@ -182,7 +185,7 @@ class Lexer {
     return character === '-' || character === '+' ? character : '';
   }
 
-  /** The text before a tag, without what the tag strips from it. */
+  /** Yields the text before a tag, without the whitespace that the tag strips. */
   *#data(end: number, sign: string, isVariable: boolean): Generator<Token> {
     const wasLineStart = this.#isLineStart;
     const line = this.#line;
@@ -305,10 +308,10 @@ function asOperator(symbol: string): OperatorToken {
   return operators.find((known) => known === symbol) ?? ';';
 }
 
-/** Deeper nesting is refused; every level costs the interpreter's own stack. */
+/** Maximum nesting depth. Each level uses stack of the interpreter. */
 const maxNesting = 120;
 
-/** The tokens of a template, with a look ahead of one. */
+/** Tokens of a template with one token of look-ahead. */
 export class TokenStream {
   readonly #tokens: Iterator<Token>;
   #current: Token;
@@ -325,7 +328,7 @@ export class TokenStream {
     return this.#current;
   }
 
-  /** Gives the current token and goes on to the next. */
+  /** Returns the current token and advances to the next. */
   next(): Token {
     const token = this.#current;
     this.#current = this.#ahead ?? this.#read();
@@ -333,13 +336,13 @@ export class TokenStream {
     return token;
   }
 
-  /** The token after the current one. */
+  /** Returns the token after the current one. */
   look(): Token {
     this.#ahead ??= this.#read();
     return this.#ahead;
   }
 
-  /** Whether the current token is of a type. */
+  /** Whether the current token has a type. */
   at(type: TokenType): boolean {
     return this.#current.type === type;
   }
@@ -361,24 +364,36 @@ export class TokenStream {
     return true;
   }
 
-  /** @throws JinjaSyntaxError */
+  /**
+   * Returns a token of this type and advances.
+   * @throws JinjaSyntaxError if the current token has another type
+   */
   expect(type: TokenType): Token {
     if (!this.at(type)) this.#unexpected(describeType(type));
     return this.next();
   }
 
-  /** @throws JinjaSyntaxError */
+  /**
+   * Returns this word and advances.
+   * @throws JinjaSyntaxError if the current token is another
+   */
   expectName(name: string): Token {
     if (!this.atName(name)) this.#unexpected(name);
     return this.next();
   }
 
-  /** @throws JinjaSyntaxError */
+  /**
+   * Fails at the current line.
+   * @throws JinjaSyntaxError
+   */
   fail(message: string, line: number = this.#current.line, kind?: string): never {
     throw new JinjaSyntaxError(message, line, kind);
   }
 
-  /** Reads something that may contain itself. @throws JinjaSyntaxError when it is nested too deep */
+  /**
+   * Parses a part that may contain itself.
+   * @throws JinjaSyntaxError if it is nested too deeply
+   */
   nested<T>(read: () => T): T {
     this.#nesting += 1;
     if (this.#nesting > maxNesting) this.fail('too many nested parts', undefined, 'RecursionError');

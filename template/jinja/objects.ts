@@ -1,4 +1,4 @@
-/** The objects that jinja2 puts into templates. */
+/** Objects that jinja2 provides in templates. */
 
 import { equals } from '../python/comparison.ts';
 import { updateDict } from '../python/dict-methods.ts';
@@ -16,7 +16,7 @@ import {
   type Value,
 } from '../python/values.ts';
 
-/** What `namespace()` gives: the one thing whose attributes can be set. */
+/** Result of `namespace()`, the only object whose attributes templates can set. */
 export class Namespace implements PyObject {
   readonly typeName = 'Namespace';
   readonly module = 'jinja2.utils.';
@@ -35,7 +35,7 @@ export class Namespace implements PyObject {
   }
 }
 
-/** What a loop goes through, and what it tells about itself as `loop`. */
+/** Iterator of a loop, visible in its body as `loop`. */
 export class Loop implements PyObject {
   readonly typeName = 'LoopContext';
   readonly module = 'jinja2.runtime.';
@@ -70,7 +70,7 @@ export class Loop implements PyObject {
     this.#meter = options.meter;
   }
 
-  /** The next item, or undefined at the end. */
+  /** Returns the next item, or `undefined` at the end. */
   next(): Value | undefined {
     const item = this.#peek();
     if (item === undefined) return undefined;
@@ -94,7 +94,7 @@ export class Loop implements PyObject {
     return this.#length;
   }
 
-  /** What has no length is gone through to the end, and kept. */
+  /** Counts the items. An iterator without a length is read to its end and buffered. */
   #count(): number {
     const rest: Value[] = [];
     for (let item = this.#iterator.next(); item.done !== true; item = this.#iterator.next()) {
@@ -169,7 +169,7 @@ export class Loop implements PyObject {
   }
 }
 
-/** An imported template: its text, and the names it exports. */
+/** An imported template: its text and exported names. */
 export class Module implements PyObject {
   readonly typeName = 'TemplateModule';
   readonly module = 'jinja2.environment.';
@@ -196,7 +196,7 @@ export class Module implements PyObject {
   }
 }
 
-/** What `cycler()` gives. */
+/** Result of `cycler()`. */
 export class Cycler implements PyObject {
   readonly typeName = 'Cycler';
   readonly module = 'jinja2.utils.';
@@ -237,7 +237,7 @@ export class Cycler implements PyObject {
   }
 }
 
-/** What `joiner()` gives: nothing the first time, then the separator. */
+/** Result of `joiner()`: empty at the first call, then the separator. */
 export class Joiner implements PyObject {
   readonly typeName = 'Joiner';
   readonly module = 'jinja2.utils.';
@@ -263,7 +263,7 @@ export class Joiner implements PyObject {
   }
 }
 
-/** What `super` and `self.name` give: a block that can be called. */
+/** Value of `super` and `self.name`: a block that can be called. */
 export class BlockReference implements PyObject {
   readonly typeName = 'BlockReference';
   readonly module = 'jinja2.runtime.';
@@ -300,7 +300,7 @@ export class BlockReference implements PyObject {
   }
 }
 
-/** What `self` is: blocks by name. */
+/** Value of `self`: blocks by name. */
 export class TemplateReference implements PyObject {
   readonly typeName = 'TemplateReference';
   readonly module = 'jinja2.runtime.';

@@ -1,4 +1,4 @@
-/** Expressions [jinja2/parser.py]. */
+/** Parses expressions [jinja2/parser.py]. */
 
 import type { BinaryOperator } from '../python/operators.ts';
 import type {
@@ -12,7 +12,7 @@ import type {
 } from './ast.ts';
 import { describeToken, quotedToken, type TokenStream } from './lexer.ts';
 
-/** Words that stand for values. */
+/** Constants by name. */
 const literalConstants: ReadonlyMap<string, boolean | null> = new Map([
   ['true', true],
   ['True', true],
@@ -22,17 +22,20 @@ const literalConstants: ReadonlyMap<string, boolean | null> = new Map([
   ['None', null],
 ]);
 
-/** How a tuple is read. */
+/** Options for parsing a tuple. */
 export interface TupleOptions {
-  /** Whether `a if b else c` may stand in it. Default true. */
+  /** Whether `a if b else c` is allowed. Default: true. */
   readonly conditional?: boolean;
-  /** A word that ends it. */
+  /** Word that ends the tuple. */
   readonly end?: string;
-  /** Whether it stands in parentheses, and so may be empty. Default false. */
+  /** Whether the tuple is in parentheses and may be empty. Default: false. */
   readonly inParentheses?: boolean;
 }
 
-/** Reads an expression, or `a, b` as a tuple. @throws JinjaSyntaxError */
+/**
+ * Parses an expression, or `a, b` as a tuple.
+ * @throws JinjaSyntaxError
+ */
 export function parseTuple(stream: TokenStream, options: TupleOptions = {}): Expression {
   const { conditional = true, end, inParentheses = false } = options;
   const { line } = stream.current;
@@ -52,14 +55,20 @@ export function parseTuple(stream: TokenStream, options: TupleOptions = {}): Exp
   return { kind: 'tuple', line, items };
 }
 
-/** Whether no more can follow in a tuple. @param end a word that ends it */
+/**
+ * Whether a tuple ends here.
+ * @param end word that ends it
+ */
 function atTupleEnd(stream: TokenStream, end: string | undefined): boolean {
   const { type } = stream.current;
   if (type === 'variable_end' || type === 'block_end' || type === ')') return true;
   return end !== undefined && stream.atName(end);
 }
 
-/** @throws JinjaSyntaxError */
+/**
+ * Parses an expression.
+ * @throws JinjaSyntaxError
+ */
 export function parseExpression(stream: TokenStream): Expression {
   return stream.nested(() => {
     let { line } = stream.current;
@@ -183,7 +192,10 @@ function parseUnary(stream: TokenStream, withFilter: boolean): Expression {
   return withFilter ? parseFilterExpression(stream, node) : node;
 }
 
-/** A value by itself, without what follows it. @throws JinjaSyntaxError */
+/**
+ * Parses a primary expression, without postfix operators.
+ * @throws JinjaSyntaxError
+ */
 function parsePrimary(stream: TokenStream): Expression {
   const token = stream.current;
   const { line, text, type } = token;
@@ -218,7 +230,7 @@ function nameOrConstant(name: string, line: number): Expression {
   return { kind: 'name', line, name, use: 'load' };
 }
 
-/** Strings side by side are one. */
+/** Joins adjacent string literals. */
 function takeStrings(stream: TokenStream): string {
   let text = '';
   while (stream.at('string')) text += stream.next().text;
@@ -290,7 +302,7 @@ function parseSubscript(stream: TokenStream, target: Expression): Expression {
     if (stream.at(':')) {
       const slice = parseSlice(stream, target, line, start);
       if (keys.length === 0 && stream.skipIf(']')) return slice;
-      stream.fail('a slice inside of a tuple is not supported');
+      stream.fail('slices inside a tuple are not supported');
     }
     if (start !== undefined) keys.push(start);
   }
@@ -374,7 +386,10 @@ function parseDottedName(stream: TokenStream): string {
   return name;
 }
 
-/** One filter, its `|` already taken. @throws JinjaSyntaxError */
+/**
+ * Parses one filter after its `|`.
+ * @throws JinjaSyntaxError
+ */
 function parseFilter(stream: TokenStream, target: Expression | undefined): FilterNode {
   const { line } = stream.current;
   const name = parseDottedName(stream);
@@ -382,7 +397,10 @@ function parseFilter(stream: TokenStream, target: Expression | undefined): Filte
   return { kind: 'filter', line, target, name, ...args };
 }
 
-/** The filters of a block, `a|b`. @throws JinjaSyntaxError */
+/**
+ * Parses the filters of a block, `a|b`.
+ * @throws JinjaSyntaxError
+ */
 export function parseBlockFilters(stream: TokenStream): FilterNode {
   let node = parseFilter(stream, undefined);
   while (stream.skipIf('|')) node = parseFilter(stream, node);
@@ -408,14 +426,20 @@ function parseTestArguments(stream: TokenStream): CallArguments {
   return { ...noArguments, positional: [parsePostfix(stream, parsePrimary(stream))] };
 }
 
-/** A single name to assign to. @throws JinjaSyntaxError */
+/**
+ * Parses a single name to assign to.
+ * @throws JinjaSyntaxError
+ */
 export function parseTargetName(stream: TokenStream, use: 'store' | 'parameter'): NameNode {
   const { text, line } = stream.expect('name');
   if (literalConstants.has(text)) stream.fail("can't assign to 'name'", line);
   return { kind: 'name', line, name: text, use };
 }
 
-/** What a loop, `set` or `with` assigns to. @throws JinjaSyntaxError */
+/**
+ * Parses the target of a loop, `set` or `with`.
+ * @throws JinjaSyntaxError
+ */
 export function parseTarget(
   stream: TokenStream,
   use: 'store' | 'parameter',

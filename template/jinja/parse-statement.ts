@@ -1,4 +1,4 @@
-/** Statements [jinja2/parser.py, jinja2/ext.py, salt/utils/jinja.py]. */
+/** Parses statements [jinja2/parser.py, jinja2/ext.py, salt/utils/jinja.py]. */
 
 import type { DataNode, Expression, IfNode, NameNode, Statement } from './ast.ts';
 import { quotedToken, type TokenStream } from './lexer.ts';
@@ -11,7 +11,10 @@ import {
 } from './parse-expression.ts';
 import { Scope } from './scope.ts';
 
-/** `set`, of a value or of a block. @throws JinjaSyntaxError */
+/**
+ * Parses `set` of a value or a block.
+ * @throws JinjaSyntaxError
+ */
 function readSet(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
   const target = parseTarget(stream, 'store', { namespaces: true });
   if (stream.skipIf('=')) return { kind: 'assign', line, target, value: parseTuple(stream) };
@@ -20,7 +23,10 @@ function readSet(parser: StatementParserContext, stream: TokenStream, line: numb
   return { kind: 'assignBlock', line, target, filter, body, scope: new Scope() };
 }
 
-/** `for`. @throws JinjaSyntaxError */
+/**
+ * Parses `for`.
+ * @throws JinjaSyntaxError
+ */
 function readFor(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
   const target = parseTarget(stream, 'store', { end: 'in' });
   stream.expectName('in');
@@ -45,7 +51,10 @@ function readFor(parser: StatementParserContext, stream: TokenStream, line: numb
   };
 }
 
-/** `if` with its `elif` and `else`. @throws JinjaSyntaxError */
+/**
+ * Parses `if` with its `elif` and `else`.
+ * @throws JinjaSyntaxError
+ */
 function readIf(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
   const branch = (): Omit<IfNode, 'line' | 'elifs' | 'otherwise'> => ({
     kind: 'if',
@@ -67,7 +76,10 @@ function readIf(parser: StatementParserContext, stream: TokenStream, line: numbe
   }
 }
 
-/** `with`. @throws JinjaSyntaxError */
+/**
+ * Parses `with`.
+ * @throws JinjaSyntaxError
+ */
 function readWith(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
   const targets = [];
   const values: Expression[] = [];
@@ -81,7 +93,10 @@ function readWith(parser: StatementParserContext, stream: TokenStream, line: num
   return { kind: 'with', line, targets, values, body, scope: new Scope() };
 }
 
-/** `autoescape false`. @throws JinjaSyntaxError */
+/**
+ * Parses `autoescape false`.
+ * @throws JinjaSyntaxError
+ */
 function readAutoescape(
   parser: StatementParserContext,
   stream: TokenStream,
@@ -89,12 +104,15 @@ function readAutoescape(
 ): Statement {
   const value = parseExpression(stream);
   if (value.kind !== 'const' || value.value !== false) {
-    stream.fail('autoescape can only be switched off here', line, 'Unsupported');
+    stream.fail('autoescape can only be disabled', line, 'Unsupported');
   }
   return { kind: 'scope', line, body: parser.block('endautoescape'), scope: new Scope() };
 }
 
-/** `print`. @throws JinjaSyntaxError */
+/**
+ * Parses `print`.
+ * @throws JinjaSyntaxError
+ */
 function readPrint(_parser: StatementParserContext, stream: TokenStream, line: number): Statement {
   const items: Expression[] = [];
   while (!stream.at('block_end')) {
@@ -127,10 +145,13 @@ function readSignature(stream: TokenStream): Signature {
   return { parameters, defaults };
 }
 
-/** What a macro is found to take when it is analysed. */
+/** Initial values. The analysis sets them. */
 const macroParts = { takesCaller: false, takesKwargs: false, takesVarargs: false };
 
-/** `macro`. @throws JinjaSyntaxError */
+/**
+ * Parses `macro`.
+ * @throws JinjaSyntaxError
+ */
 function readMacro(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
   const { name } = parseTargetName(stream, 'store');
   const signature = readSignature(stream);
@@ -138,7 +159,10 @@ function readMacro(parser: StatementParserContext, stream: TokenStream, line: nu
   return { kind: 'macro', line, name, ...signature, ...macroParts, body, scope: new Scope() };
 }
 
-/** `call`. @throws JinjaSyntaxError */
+/**
+ * Parses `call`.
+ * @throws JinjaSyntaxError
+ */
 function readCallBlock(
   parser: StatementParserContext,
   stream: TokenStream,
@@ -151,7 +175,10 @@ function readCallBlock(
   return { kind: 'callBlock', line, call, ...signature, ...macroParts, body, scope: new Scope() };
 }
 
-/** `filter`. @throws JinjaSyntaxError */
+/**
+ * Parses `filter`.
+ * @throws JinjaSyntaxError
+ */
 function readFilterBlock(
   parser: StatementParserContext,
   stream: TokenStream,
@@ -161,7 +188,10 @@ function readFilterBlock(
   return { kind: 'filterBlock', line, filter, body: parser.block('endfilter'), scope: new Scope() };
 }
 
-/** `block`. @throws JinjaSyntaxError */
+/**
+ * Parses `block`.
+ * @throws JinjaSyntaxError
+ */
 function readBlock(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
   const name = stream.expect('name').text;
   const isScoped = stream.skipName('scoped');
@@ -207,7 +237,10 @@ function isWord(stream: TokenStream, word: string): boolean {
   return type === 'name' && text === word;
 }
 
-/** `include`. @throws JinjaSyntaxError */
+/**
+ * Parses `include`.
+ * @throws JinjaSyntaxError
+ */
 function readInclude(
   _parser: StatementParserContext,
   stream: TokenStream,
@@ -223,7 +256,10 @@ function readInclude(
   return { kind: 'include', line, template, ignoreMissing, withContext };
 }
 
-/** `import … as`. @throws JinjaSyntaxError */
+/**
+ * Parses `import … as`.
+ * @throws JinjaSyntaxError
+ */
 function readImport(
   _parser: StatementParserContext,
   stream: TokenStream,
@@ -235,7 +271,10 @@ function readImport(
   return { kind: 'import', line, template, target, withContext: takeContext(stream, false) };
 }
 
-/** `from … import`. @throws JinjaSyntaxError */
+/**
+ * Parses `from … import`.
+ * @throws JinjaSyntaxError
+ */
 function readFrom(_parser: StatementParserContext, stream: TokenStream, line: number): Statement {
   const template = parseExpression(stream);
   stream.expectName('import');
@@ -270,7 +309,7 @@ function readImportedName(stream: TokenStream): [string, string] {
   return [name, stream.skipName('as') ? parseTargetName(stream, 'store').name : name];
 }
 
-/** Salt's `{% load_yaml as x %}`: a macro without a name, called and read. */
+/** Parses Salt's `{% load_yaml as x %}`: an anonymous macro whose text is parsed as data. */
 function readLoad(format: string): StatementReader {
   return (parser, stream, line) => {
     stream.expectName('as');
@@ -298,7 +337,9 @@ function readLoad(format: string): StatementReader {
   };
 }
 
-/** Salt's `{% import_yaml 'file' as x %}`: the module, read. */
+/**
+ * Parses Salt's `{% import_yaml 'file' as x %}`: an imported module whose text is parsed as data.
+ */
 function readDataImport(format: string): StatementReader {
   return (parser, stream, line) => {
     const node = readImport(parser, stream, line);
@@ -330,7 +371,7 @@ function filtered(target: Expression, name: string): Expression {
   return { kind: 'filter', line: target.line, target, name, ...nothing };
 }
 
-/** Salt's `{% profile as 'label' %}`: here nothing is measured. */
+/** Parses Salt's `{% profile as 'label' %}`. The body runs without measurement. */
 function readProfile(
   parser: StatementParserContext,
   stream: TokenStream,
@@ -341,7 +382,10 @@ function readProfile(
   return [{ kind: 'do', line, value }, ...parser.block('endprofile')];
 }
 
-/** Reads a whole template. @throws JinjaSyntaxError */
+/**
+ * Parses a whole template.
+ * @throws JinjaSyntaxError
+ */
 export function parseStatements(stream: TokenStream): Statement[] {
   return new StatementParser(stream).body(undefined);
 }
@@ -356,7 +400,7 @@ class StatementParser implements StatementParserContext {
     this.#stream = stream;
   }
 
-  /** Up to one of the words, which stays the current token. */
+  /** Parses statements up to one of the end words, which remains the current token. */
   body(ends: readonly string[] | undefined): Statement[] {
     const stream = this.#stream;
     const statements: Statement[] = [];
@@ -473,17 +517,20 @@ const readers: ReadonlyMap<string, StatementReader> = new Map<string, StatementR
   ['profile', readProfile],
 ]);
 
-/** What the reader of one statement has of the parser. */
+/** Parser interface for the readers of single statements. */
 interface StatementParserContext {
-  /** The inside of a block, up to its end, which is taken too. */
+  /** Parses the body of a block and its end tag. */
   block(end: string): Statement[];
-  /** The inside of a block, up to one of the words. */
+  /** Parses the body of a block up to one of the end words. */
   open(ends: readonly string[]): Statement[];
-  /** A name that no template can write. */
+  /** Returns a name that no template can contain. */
   hiddenName(): string;
 }
 
-/** Reads one statement, whose name is already taken. @throws JinjaSyntaxError */
+/**
+ * Parses one statement after its name.
+ * @throws JinjaSyntaxError
+ */
 type StatementReader = (
   parser: StatementParserContext,
   stream: TokenStream,

@@ -1,4 +1,4 @@
-/** One rendering: names of templates, values of names, and what all its templates share. */
+/** State of one rendering, shared by all its templates. */
 
 import { tryAttribute } from '../python/attributes.ts';
 import { PythonException } from '../python/exceptions.ts';
@@ -11,8 +11,8 @@ import type { Module } from './objects.ts';
 import { parseTemplate, type Template } from './template.ts';
 
 /**
- * The path of a template: one that begins with `./` or `../` is relative to the importing one.
- * Undefined for a path that leaves the tree.
+ * Resolves the name of a template. Names that begin with `./` or `../` are relative to the
+ * importing template. Returns `undefined` if the path leaves the tree.
  */
 function resolvePath(name: string, tpldir: Value | undefined): string | undefined {
   const [first] = name.split('/', 1);
@@ -27,7 +27,7 @@ function resolvePath(name: string, tpldir: Value | undefined): string | undefine
   return parts.join('/');
 }
 
-/** What a template that was just loaded is told about its own place. */
+/** Returns the `tpl…` variables of a loaded template. */
 export function tplNames(path: string): ReadonlyMap<string, Value> {
   const directory = path.split('/').slice(0, -1).join('/');
   return new Map([
@@ -37,28 +37,28 @@ export function tplNames(path: string): ReadonlyMap<string, Value> {
   ]);
 }
 
-/** Values by name; undefined where there is none. */
+/** Values by name, or `undefined`. */
 export interface NameLookup {
   get(name: string): Value | undefined;
 }
 
-/** Finds templates that others include, import or extend. */
+/** Loader of templates that others include, import or extend. */
 export interface TemplateLoader {
   /**
-   * The text of a template, or the template if it was read before, or undefined where there is
-   * none. What it throws ends the rendering as it is: who has to wait for files throws, fetches,
-   * and renders again.
+   * Returns the text of a template, a parsed template, or `undefined` if it does not exist. An
+   * exception ends the rendering unchanged. If files must be read asynchronously, the loader can
+   * throw, and the caller can load the file and render again.
    */
   load(name: string): string | Template | undefined;
 }
 
 /**
- * Puts a value into the text. It is not asked for what macros and blocks made, whose own values
- * went through it, nor for what a filter has written as JSON or YAML.
+ * Prints a value to the text. It is not called for output of macros and blocks, which was already
+ * printed. It is also not called for values that a filter has printed as JSON or YAML.
  */
 export type ValuePrinter = (value: Value) => string;
 
-/** What a rendering is made with. */
+/** Options of a rendering. */
 export interface RenderingOptions {
   readonly names: NameLookup;
   readonly loader: TemplateLoader | undefined;
@@ -71,24 +71,24 @@ export interface RenderingOptions {
   readonly lstripBlocks: boolean;
 }
 
-/** Attributes that every object has in Python, and no template may touch. */
+/** Special attributes of Python objects, which templates must not access. */
 const dunder = /^__\w+__$/;
 
-/** The state of one rendering. */
+/** State of one rendering. */
 export class Rendering implements FieldLookup {
   readonly meter: UsageMeter;
   readonly isStrict: boolean;
   readonly now: () => Date;
   readonly random: () => number;
   readonly print: ValuePrinter | undefined;
-  /** Where it is at the moment, for errors. */
+  /** Current position, for errors. */
   file: string;
   line = 1;
-  /** Modules that were imported without context: each is run once. */
+  /** Modules imported without context. Each is run once. */
   readonly modules: Map<Template, Module> = new Map();
   readonly #options: RenderingOptions;
   readonly #templates = new Map<string, Template>();
-  /** What Salt tells each template about its own file. */
+  /** Variables with which Salt describes the current file. */
   #tpl: ReadonlyMap<string, Value> = new Map();
 
   constructor(file: string, options: RenderingOptions) {
@@ -101,7 +101,7 @@ export class Rendering implements FieldLookup {
     this.print = options.print;
   }
 
-  /** The names that every template sees. */
+  /** Returns the names visible to every template. */
   globals(): NameLookup {
     const tpl = this.#tpl;
     const { names } = this.#options;
@@ -116,7 +116,7 @@ export class Rendering implements FieldLookup {
     return new Undefined(message, this.isStrict);
   }
 
-  /** `value.name` as jinja2's sandbox reads it. */
+  /** Returns `value.name` by the rules of jinja2's sandbox. */
   attribute(value: Value, name: string): Value {
     if (dunder.test(name) && isKnownDunder(name)) return this.#unsafe(value, name);
     if (value instanceof Undefined) throw value.error();
@@ -129,7 +129,7 @@ export class Rendering implements FieldLookup {
     return found === undefined ? this.#missing(value, name) : found;
   }
 
-  /** `value[key]` as jinja2's sandbox reads it. */
+  /** Returns `value[key]` by the rules of jinja2's sandbox. */
   item(value: Value, key: Value): Value {
     if (value instanceof Undefined) throw value.error();
     const found = tryItem(value, key);
@@ -154,7 +154,10 @@ export class Rendering implements FieldLookup {
     return new Undefined(message, this.isStrict, 'SecurityError');
   }
 
-  /** @throws PythonException TemplateNotFound; TemplateError for one that cannot be read */
+  /**
+   * Returns a parsed template.
+   * @throws PythonException TemplateNotFound; TemplateError if it is invalid
+   */
   template(name: Value): Template {
     if (name instanceof Undefined) throw name.error();
     const path = isText(name) ? resolvePath(textOf(name), this.globals().get('tpldir')) : undefined;
@@ -163,7 +166,10 @@ export class Rendering implements FieldLookup {
     return template;
   }
 
-  /** The first of some templates that there is. @throws PythonException TemplatesNotFound */
+  /**
+   * Returns the first existing template.
+   * @throws PythonException TemplatesNotFound
+   */
   firstTemplate(names: readonly Value[]): Template {
     for (const name of names) {
       try {
@@ -197,7 +203,7 @@ export class Rendering implements FieldLookup {
   }
 }
 
-/** Whether a template was not there. */
+/** Whether an error means that a template does not exist. */
 export function isTemplateMissing({ kind }: PythonException): boolean {
   return kind === 'TemplateNotFound' || kind === 'TemplatesNotFound' || kind === 'UndefinedError';
 }

@@ -1,13 +1,13 @@
 /**
- * Names that belong to a part of a template, and the sources of their values when it is entered
- * [jinja2/idtracking.py]. jinja2 decides this before it runs; the small surprises of its rules (a
- * block that sets a name reads it as undefined in its own text) are kept.
+ * Scopes of a template: names and the sources of their values [jinja2/idtracking.py]. As in jinja2,
+ * they are determined before the template runs. This includes its peculiarities: a block that sets
+ * a name reads it as undefined in its own text.
  */
 
-/** Where a name's value comes from. */
+/** Source of a name's initial value. */
 export type NameSource = 'parameter' | 'resolve' | 'alias' | 'undefined';
 
-/** The names of one part; its parent is the part around it. */
+/** Names of one part of a template. The parent is the enclosing part. */
 export class Scope {
   parent: Scope | undefined;
   loads: Map<string, NameSource>;
@@ -23,19 +23,19 @@ export class Scope {
     return this.loads.has(name) || (this.parent?.has(name) ?? false);
   }
 
-  /** The name is read. */
+  /** Records that a name is read. */
   load(name: string): void {
     if (!this.has(name)) this.loads.set(name, 'resolve');
   }
 
-  /** The name is assigned to. */
+  /** Records that a name is assigned. */
   store(name: string): void {
     this.stores.add(name);
     if (this.loads.has(name)) return;
     this.loads.set(name, this.parent?.has(name) === true ? 'alias' : 'undefined');
   }
 
-  /** The name is given its value from outside. */
+  /** Records that a name gets its value from outside. */
   declareParameter(name: string): void {
     this.stores.add(name);
     this.loads.set(name, 'parameter');
@@ -48,7 +48,9 @@ export class Scope {
     return copy;
   }
 
-  /** Brings the branches of a condition together: what only some of them set may come from outside. */
+  /**
+   * Merges the branches of a condition. A name that only some branches set may come from outside.
+   */
   merge(branches: readonly Scope[]): void {
     const counts = new Map<string, number>();
     for (const name of branches.flatMap((branch) => [...branch.stores])) {

@@ -1,8 +1,8 @@
-/** String literals: Python's `unicode-escape`. */
+/** Decodes string literals like Python's `unicode-escape`. */
 
 import { PythonException } from '../python/exceptions.ts';
 
-/** A syntax error and its line. */
+/** A syntax error with its line. */
 export class JinjaSyntaxError extends PythonException {
   static {
     JinjaSyntaxError.prototype.name = JinjaSyntaxError.name;
@@ -31,14 +31,17 @@ const simple: Readonly<Record<string, string>> = {
 };
 const escapeForm = /\\(?:([0-7]{1,3})|x(.{0,2})|u(.{0,4})|U(.{0,8})|(.))/gsu;
 
-/** @throws JinjaSyntaxError for an escape that is cut off */
+/**
+ * Decodes a literal.
+ * @throws JinjaSyntaxError for an incomplete escape
+ */
 export function literalText(text: string, line: number): string {
   if (!text.includes('\\')) return text;
   return text.replace(escapeForm, (whole, octal, byte, short, long, character) => {
     if (octal !== undefined) return String.fromCodePoint(Number.parseInt(octal, 8));
     if (character === undefined) return fromHex(whole, byte ?? short ?? long ?? '', line);
     if (character === 'N') {
-      throw new JinjaSyntaxError('characters by name are not supported', line);
+      throw new JinjaSyntaxError('named characters (\\N{…}) are not supported', line);
     }
     const known = simple[character];
     return known ?? (character < '\x80' ? whole : `\\${asEscape(character)}`);
@@ -58,7 +61,10 @@ function fromHex(whole: string, digits: string, line: number): string {
   return String.fromCodePoint(code);
 }
 
-/** Python writes a character as an escape first; the backslash then escapes that one's backslash. */
+/**
+ * Encodes a character as an escape. Python does this first, and the original backslash then escapes
+ * the backslash of the result.
+ */
 function asEscape(character: string): string {
   const code = character.codePointAt(0) ?? 0;
   if (code < 0x100) return `x${code.toString(16)}`;

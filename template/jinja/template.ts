@@ -8,13 +8,13 @@ import { parseStatements } from './parse-statement.ts';
 import type { Scope } from './scope.ts';
 import { JinjaSyntaxError } from './string-literal.ts';
 
-/** How a template is read. */
+/** Options for parsing a template. */
 export interface ParseOptions extends WhitespaceOptions {
-  /** What errors and `tplfile` call it, e.g. `web/init.sls`. */
+  /** Name in errors and `tplfile`, for example `web/init.sls`. */
   readonly name: string;
 }
 
-/** A template that was read: does not change, and can be rendered any number of times. */
+/** A parsed template. It is immutable and can be rendered any number of times. */
 export interface Template {
   readonly name: string;
   readonly body: readonly Statement[];
@@ -22,11 +22,14 @@ export interface Template {
   readonly blocks: ReadonlyMap<string, BlockNode>;
   readonly hasExtends: boolean;
   readonly usesSelf: boolean;
-  /** How the source ended; Salt puts that back behind what was rendered. */
+  /** Trailing line break of the source. Salt appends it to the rendered text. */
   readonly newline: string;
 }
 
-/** Reads a template. @throws TemplateError ERR_TEMPLATE_SYNTAX, ERR_TEMPLATE_UNSUPPORTED */
+/**
+ * Parses a template.
+ * @throws TemplateError ERR_TEMPLATE_SYNTAX, ERR_TEMPLATE_UNSUPPORTED
+ */
 export function parseTemplate(source: string, options: ParseOptions): Template {
   const { name } = options;
   try {
@@ -48,7 +51,7 @@ const codes: ReadonlyMap<string, TemplateErrorCode> = new Map([
   ['SaltFunctionError', 'ERR_TEMPLATE_FUNCTION'],
 ]);
 
-/** What went wrong, with its place; what is not of the interpreter stays as it is. */
+/** Converts an error of the interpreter to a `TemplateError`. Returns other errors unchanged. */
 export function asTemplateError(
   error: unknown,
   place: { readonly file: string; readonly line: number },
@@ -59,9 +62,9 @@ export function asTemplateError(
     return new TemplateError(code, { place, kind, detail: message, cause: error });
   }
   if (error instanceof LimitExceeded) return limitError(error.message, error.kind, place, error);
-  // The engine's own stack: recursion that costs more of it than the limit of depth allows for.
+  // JavaScript stack overflow: the recursion used more stack than the depth limit allows for.
   if (error instanceof RangeError)
-    return limitError('the template is nested too deep', 'RecursionError', place, error);
+    return limitError('the template is nested too deeply', 'RecursionError', place, error);
   if (error instanceof UnsupportedFeature) {
     return new TemplateError('ERR_TEMPLATE_UNSUPPORTED', {
       place,

@@ -1,4 +1,4 @@
-/** `value.name`: methods from closed tables, and what objects of ours offer. */
+/** Looks up `value.name` in closed tables of methods and in our own objects. */
 
 import { dictMethods, dictPop, updateDict } from './dict-methods.ts';
 import { PythonException, typeError } from './exceptions.ts';
@@ -25,13 +25,13 @@ import {
   type Value,
 } from './values.ts';
 
-/** What looking up an attribute needs. */
+/** Dependencies of an attribute look-up. */
 export interface AttributeContext {
   readonly meter: UsageMeter;
   readonly lookup: FieldLookup;
 }
 
-/** The attribute, or undefined where there is none of that name. */
+/** Returns an attribute, or `undefined` if the value has none of this name. */
 export function tryAttribute(
   value: Value,
   name: string,
@@ -76,7 +76,7 @@ function textAttribute(
   return new BuiltinFunction(name, (args) => asMarkup(found.call(args)));
 }
 
-/** What a method of markup gives is markup too. */
+/** Converts the result of a method of markup to markup. */
 function asMarkup(value: Value): Value {
   if (typeof value === 'string') return new Markup(value);
   return Array.isArray(value) ? value.map(asMarkup) : value;
@@ -92,7 +92,10 @@ function format(
   return isMarked ? new Markup(formatted) : formatted;
 }
 
-/** @throws PythonException TypeError */
+/**
+ * Converts the argument of `format_map` to keyword arguments.
+ * @throws PythonException TypeError
+ */
 function mapArguments({ positional, named }: Arguments): Arguments {
   if (named.size > 0) throw typeError('format_map() takes no keyword arguments');
   const [mapping] = positional;

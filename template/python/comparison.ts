@@ -1,4 +1,4 @@
-/** `==`, `<`, `in` and `sorted`. */
+/** Implements `==`, `<`, `in` and `sorted`. */
 
 import { PythonException, typeError } from './exceptions.ts';
 import { RecursionGuard, type UsageMeter } from './limits.ts';
@@ -19,10 +19,13 @@ import {
   type Value,
 } from './values.ts';
 
-/** A comparison of order. */
+/** An ordering operator. */
 export type OrderOperator = '<' | '<=' | '>' | '>=';
 
-/** `left == right`. @throws PythonException UndefinedError for a strict undefined value */
+/**
+ * Implements `left == right`.
+ * @throws PythonException UndefinedError for a strict undefined value
+ */
 export function equals(
   left: Value,
   right: Value,
@@ -79,7 +82,7 @@ function dictEquals(left: Dict, right: Dict, walk: RecursionGuard): boolean {
   return true;
 }
 
-/** Whether all members of the one are in the other. */
+/** Whether `right` contains all members of `left`. */
 export function isSubset(left: PySet, right: PySet): boolean {
   return left.values().every((member) => right.has(member));
 }
@@ -90,13 +93,16 @@ function rangeEquals(left: Range, right: Range): boolean {
   return left.start === right.start && (left.length === 1 || left.step === right.step);
 }
 
-/** A number of JavaScript, or undefined for what is no number. */
+/** Returns the number, or `undefined` for other values. */
 function asNumber(value: Value): number | bigint | undefined {
   if (isInteger(value)) return toInteger(value);
   return value instanceof Float ? value.value : undefined;
 }
 
-/** `left < right` and its kin. @throws PythonException TypeError for what has no order */
+/**
+ * Implements the ordering operators.
+ * @throws PythonException TypeError for values without an order
+ */
 export function isOrdered(left: Value, operator: OrderOperator, right: Value): boolean {
   for (const side of [left, right]) if (side instanceof Undefined) throw side.error();
   if (left instanceof PySet && right instanceof PySet) return setOrder(left, operator, right);
@@ -122,7 +128,10 @@ function satisfies(order: number, operator: OrderOperator): boolean {
   }
 }
 
-/** Negative, zero or positive; NaN compares to nothing; undefined where there is no order. */
+/**
+ * Returns a negative number, zero or a positive number. NaN for comparisons with NaN, `undefined`
+ * for values without an order.
+ */
 function tryOrder(left: Value, right: Value, walk: RecursionGuard): number | undefined {
   const number = asNumber(left);
   if (number !== undefined) {
@@ -146,7 +155,7 @@ function numberOrder(left: number | bigint, right: number | bigint): number {
   return Number.isNaN(Number(left)) || Number.isNaN(Number(right)) ? Number.NaN : 0;
 }
 
-/** Compares texts by code points, where JavaScript compares halves of them. */
+/** Compares texts by code points. JavaScript compares UTF-16 units. */
 export function textOrder(left: string, right: string): number {
   const length = Math.min(left.length, right.length);
   let index = 0;
@@ -188,7 +197,10 @@ function setOrder(left: PySet, operator: OrderOperator, right: PySet): boolean {
   }
 }
 
-/** `member in container`. @throws PythonException TypeError */
+/**
+ * Implements `member in container`.
+ * @throws PythonException TypeError
+ */
 export function contains(container: Value, member: Value): boolean {
   if (isText(container)) {
     if (!isText(member)) {
@@ -211,7 +223,10 @@ export function contains(container: Value, member: Value): boolean {
   return anyEqual(container, member);
 }
 
-/** @throws PythonException TypeError */
+/**
+ * Implements `member in bytes`.
+ * @throws PythonException TypeError
+ */
 function bytesContain({ bytes }: Bytes, member: Value): boolean {
   if (isInteger(member)) return bytes.includes(Number(member));
   if (member instanceof Bytes) return Buffer.from(bytes).includes(Buffer.from(member.bytes));
@@ -237,13 +252,16 @@ function* iterateAll(container: Value): Generator<Value> {
   for (let next = iterator.next(); next.done !== true; next = iterator.next()) yield next.value;
 }
 
-/** How `sorted` is told to sort. */
+/** Options of `sorted`. */
 export interface SortOptions {
   readonly key?: (item: Value) => Value;
   readonly reverse?: boolean;
 }
 
-/** `sorted(items)`: stable, also in reverse. @throws PythonException TypeError for what has no order */
+/**
+ * Implements `sorted(items)`. The order is stable, also in reverse.
+ * @throws PythonException TypeError for values without an order
+ */
 export function sortValues(
   items: readonly Value[],
   options: SortOptions,

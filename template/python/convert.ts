@@ -1,4 +1,4 @@
-/** Converts data of JavaScript to Python's values and back. */
+/** Converts between JavaScript data and Python values. */
 
 import { typeError } from './exceptions.ts';
 import { RecursionGuard } from './limits.ts';
@@ -19,9 +19,10 @@ import {
 } from './values.ts';
 
 /**
- * Data as values: whole numbers become `int`, others `float`, objects and maps `dict`. Values that
- * are Python's already stay as they are.
- * @throws PythonException TypeError for functions and the like; LimitExceeded for data without end
+ * Converts data to values: whole numbers to `int`, other numbers to `float`, objects and maps to
+ * `dict`. Python values are returned unchanged.
+ * @throws PythonException TypeError for functions and other unsupported types; LimitExceeded for
+ * cyclic or excessive data
  */
 export function toPython(data: unknown, walk: RecursionGuard = new RecursionGuard()): Value {
   switch (typeof data) {
@@ -37,7 +38,7 @@ export function toPython(data: unknown, walk: RecursionGuard = new RecursionGuar
     case 'object':
       return data === null ? null : fromObject(data, walk);
     default:
-      throw typeError(`a ${typeof data} cannot be given to a template`);
+      throw typeError(`a ${typeof data} cannot be passed to a template`);
   }
 }
 
@@ -70,7 +71,7 @@ function isPythonObject(data: object): data is Exclude<Value & object, Value[]> 
   );
 }
 
-/** Data without Python's classes: a dict is a `Map`, because its keys need not be text. */
+/** Data without Python classes. A dict is a `Map`, because its keys may be of any type. */
 export type PlainData =
   | null
   | boolean
@@ -83,9 +84,9 @@ export type PlainData =
   | ReadonlyMap<PlainData, PlainData>;
 
 /**
- * Values as plain data. A float without a fraction stays a {@link Float}, so that 2.0 does not
- * become 2.
- * @throws PythonException TypeError for what is no data, UndefinedError; LimitExceeded
+ * Converts values to plain data. A float without a fraction remains a {@link Float}, so that 2.0
+ * does not become 2.
+ * @throws PythonException TypeError for values that are not data, UndefinedError; LimitExceeded
  */
 export function toPlain(value: Value, walk: RecursionGuard = new RecursionGuard()): PlainData {
   if (typeof value !== 'object' || value === null) return value;
@@ -102,6 +103,6 @@ export function toPlain(value: Value, walk: RecursionGuard = new RecursionGuard(
       return new Map(Array.from(value.entries(), ([k, v]) => [toPlain(k, walk), toPlain(v, walk)]));
     }
     const name = isPyObject(value) ? value.typeName : typeName(value);
-    throw typeError(`a value of type '${name}' is no data`);
+    throw typeError(`a value of type '${name}' is not data`);
   });
 }

@@ -1,4 +1,4 @@
-/** The methods of `dict`. */
+/** Methods of `dict`. */
 
 import { PythonException, typeError, valueError } from './exceptions.ts';
 import { defineMethod, type Method, type Methods } from './functions.ts';
@@ -8,7 +8,7 @@ import { iterate, lengthOf, toArray } from './sequences.ts';
 import { keyError } from './subscripts.ts';
 import { type Arguments, Dict, type PyObject, Tuple, type Value } from './values.ts';
 
-/** What `keys()`, `values()` and `items()` give: looks at the dict as it is now. */
+/** Result of `keys()`, `values()` and `items()`: a live view of the dict. */
 class DictView implements PyObject {
   readonly typeName: string;
   readonly #dict: Dict;
@@ -43,7 +43,10 @@ class DictView implements PyObject {
   }
 }
 
-/** `dict(source, **named)` into a dict that is there. @throws PythonException TypeError, ValueError */
+/**
+ * Updates a dict like `dict.update(source, **named)`.
+ * @throws PythonException TypeError, ValueError
+ */
 export function updateDict(dict: Dict, args: Arguments, meter: UsageMeter): null {
   const [source, ...more] = args.positional;
   if (more.length > 0) {
@@ -100,7 +103,7 @@ function popItem(dict: Dict): Value {
   return new Tuple([key, popKey(dict, key, null)]);
 }
 
-/** All of them but those that take any arguments. */
+/** Methods of `dict`, except those with arbitrary arguments. */
 export const dictMethods: Methods<Dict> = new Map<string, Method<Dict>>([
   [
     'clear',
@@ -149,7 +152,10 @@ export const dictMethods: Methods<Dict> = new Map<string, Method<Dict>>([
   ],
 ]);
 
-/** `dict.pop`, whose default may be left out. @throws PythonException KeyError, TypeError */
+/**
+ * Implements `dict.pop`, whose default is optional.
+ * @throws PythonException KeyError, TypeError
+ */
 export function dictPop(dict: Dict, { positional, named }: Arguments): Value {
   const [key, fallback, ...more] = positional;
   if (named.size > 0) throw typeError('dict.pop() takes no keyword arguments');
@@ -159,7 +165,7 @@ export function dictPop(dict: Dict, { positional, named }: Arguments): Value {
   return popKey(dict, key, fallback);
 }
 
-/** A new dict from what `dict(…)` was given. */
+/** Implements `dict(…)`. */
 export function makeDict(args: Arguments, meter: UsageMeter): Dict {
   if (args.positional.length > 1) {
     throw typeError(`dict expected at most 1 argument, got ${args.positional.length}`);

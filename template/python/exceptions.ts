@@ -1,13 +1,13 @@
 /**
- * An exception of Python or jinja2 on its way through the interpreter. It knows no place; where it
- * leaves the interpreter it becomes a `TemplateError`.
+ * An exception of Python or jinja2 inside the interpreter. It has no position. At the boundary of
+ * the interpreter it is converted to a `TemplateError`.
  */
 export class PythonException extends Error {
   static {
     PythonException.prototype.name = PythonException.name;
   }
 
-  /** The class's name, e.g. `TypeError`. */
+  /** Name of the exception class, for example `TypeError`. */
   readonly kind: string;
 
   constructor(kind: string, message: string, options?: { readonly cause?: unknown }) {
@@ -21,13 +21,13 @@ const limitExceptionKinds: ReadonlyMap<string, string> = new Map([
   ['milliseconds', 'TimeoutError'],
 ]);
 
-/** A limit that was passed; nothing inside of a template can catch it. */
+/** A limit was exceeded. Templates cannot catch this. */
 export class LimitExceeded extends Error {
   static {
     LimitExceeded.prototype.name = LimitExceeded.name;
   }
 
-  /** What Python would say, where it has such a limit. */
+  /** Exception class of Python for this limit, if it has one. */
   readonly kind: string;
 
   constructor(limit: string, value: number) {
@@ -36,19 +36,19 @@ export class LimitExceeded extends Error {
   }
 }
 
-/** A part of Jinja or Salt that is left out on purpose. */
+/** A template uses a feature of Jinja or Salt that is intentionally not supported. */
 export class UnsupportedFeature extends Error {
   static {
     UnsupportedFeature.prototype.name = UnsupportedFeature.name;
   }
 }
 
-/** Python's `TypeError`. */
+/** Creates Python's `TypeError`. */
 export function typeError(message: string): PythonException {
   return new PythonException('TypeError', message);
 }
 
-/** Python's `ValueError`. */
+/** Creates Python's `ValueError`. */
 export function valueError(message: string): PythonException {
   return new PythonException('ValueError', message);
 }

@@ -1,12 +1,12 @@
-/** Floats as Python reads and prints them. */
+/** Parses and prints floats like Python. */
 
-/** A number's decimal digits, without sign: 0.d1d2d3… × 10^exponent. */
+/** Decimal digits of a number without sign: 0.d1d2d3… × 10^exponent. */
 interface Decimal {
   readonly digits: string;
   readonly exponent: number;
 }
 
-/** `repr()` of a float. */
+/** Implements `repr()` of a float. */
 export function floatRepr(value: number): string {
   const special = nonFiniteRepr(value);
   if (special !== undefined) return special;
@@ -17,14 +17,14 @@ export function floatRepr(value: number): string {
   return `${sign}${positional(digits, exponent, true)}`;
 }
 
-/** `inf`, `-inf`, `nan`, or undefined for a finite number. */
+/** Returns `inf`, `-inf` or `nan`, or `undefined` for a finite number. */
 export function nonFiniteRepr(value: number): string | undefined {
   if (Number.isNaN(value)) return 'nan';
   if (Number.isFinite(value)) return undefined;
   return value > 0 ? 'inf' : '-inf';
 }
 
-/** `'%.<precision>f'`, rounded half to even as C does; without the sign. */
+/** Formats like `'%.<precision>f'` without the sign, rounded half to even as in C. */
 export function formatFixed(value: number, precision: number): string {
   const exact = exactDecimal(Math.abs(value));
   const { digits, exponent } = roundTo(exact, exact.exponent + precision);
@@ -35,14 +35,14 @@ export function formatFixed(value: number, precision: number): string {
     : `${whole}.${fraction.slice(0, precision).padEnd(precision, '0')}`;
 }
 
-/** `'%.<precision>e'`, without the sign. */
+/** Formats like `'%.<precision>e'` without the sign. */
 export function formatExponential(value: number, precision: number): string {
   const { digits, exponent } = roundTo(exactDecimal(Math.abs(value)), precision + 1);
   const padded = digits.padEnd(precision + 1, '0');
   return scientific(padded, value === 0 ? 0 : exponent - 1);
 }
 
-/** `'%.<precision>g'`, without the sign; `keepZeros` is the flag `#`. */
+/** Formats like `'%.<precision>g'` without the sign. `keepZeros` is the flag `#`. */
 export function formatGeneral(value: number, precision: number, keepZeros: boolean): string {
   const significant = Math.max(1, precision);
   const { digits, exponent } = roundTo(exactDecimal(Math.abs(value)), significant);
@@ -52,7 +52,7 @@ export function formatGeneral(value: number, precision: number, keepZeros: boole
   return positional(kept, power + 1, false);
 }
 
-/** `float(text)`, or undefined where Python raises `ValueError`. */
+/** Implements `float(text)`. Returns `undefined` where Python raises `ValueError`. */
 export function parseFloatText(text: string): number | undefined {
   const plain = text.trim().replace(/(?<=\d)_(?=\d)/g, '');
   const special = /^([+-]?)(inf|infinity|nan)$/i.exec(plain);
@@ -83,7 +83,7 @@ function scientific(digits: string, power: number): string {
   return `${digits.charAt(0)}${fraction === '' ? '' : `.${fraction}`}e${sign}${size}`;
 }
 
-/** All digits of a double: it is a whole number of powers of two. */
+/** Returns all decimal digits of a double, which is an integer times a power of two. */
 function exactDecimal(value: number): Decimal {
   if (value === 0) return { digits: '0', exponent: 1 };
   const view = new DataView(new ArrayBuffer(8));
@@ -98,7 +98,7 @@ function exactDecimal(value: number): Decimal {
   return { digits, exponent: digits.length + Math.min(0, power) };
 }
 
-/** Rounds half to even, to that many digits; none or fewer leave 0 or 1. */
+/** Rounds half to even to a number of digits. With zero or fewer digits, the result is 0 or 1. */
 function roundTo({ digits, exponent }: Decimal, count: number): Decimal {
   if (count >= digits.length) return { digits, exponent };
   if (count < 0) return { digits: '', exponent: exponent - count };

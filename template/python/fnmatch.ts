@@ -1,7 +1,7 @@
 /**
- * Globs as Python's `fnmatch.fnmatchcase` reads them, which is what Salt's targets, key commands and
- * autosign files mean: `*`, `?`, `[abc]`, `[a-c]`, `[!abc]`; no escapes; `/` and `.` are characters
- * like others.
+ * Compiles globs like Python's `fnmatch.fnmatchcase`, as used in Salt's targets, key commands and
+ * autosign files. Supports `*`, `?`, `[abc]`, `[a-c]` and `[!abc]`. There are no escapes, and `/`
+ * and `.` are ordinary characters.
  */
 
 type Token =
@@ -9,8 +9,8 @@ type Token =
   | { readonly type: 'one'; readonly accepts: (character: string) => boolean };
 
 /**
- * Compiles a glob to a test for whole texts. It takes at most as many steps as the length of the
- * pattern times that of the text, whatever both are, so either may come from outside.
+ * Compiles a glob to a predicate for whole texts. The number of steps is at most the product of
+ * both lengths, so pattern and text may be untrusted.
  */
 export function compileGlob(pattern: string): (text: string) => boolean {
   const tokens = parse(Array.from(pattern));
@@ -18,7 +18,9 @@ export function compileGlob(pattern: string): (text: string) => boolean {
   return isLiteral ? (text) => text === pattern : (text) => matches(tokens, Array.from(text));
 }
 
-/** Only the last star can need another try: what stands before it has matched for good. */
+/**
+ * Matches with backtracking to the last star only. Parts before it never need to be matched again.
+ */
 function matches(tokens: readonly Token[], text: readonly string[]): boolean {
   let token = 0;
   let position = 0;
@@ -64,7 +66,10 @@ function parse(pattern: readonly string[]): Token[] {
   return tokens;
 }
 
-/** Index of the `]` that ends the set; -1 if none does, then its `[` is an ordinary character. */
+/**
+ * Returns the index of the `]` that ends a set. Returns -1 if there is none; the `[` is then an
+ * ordinary character.
+ */
 function endOfSet(pattern: readonly string[], start: number): number {
   const first = pattern[start] === '!' ? start + 1 : start;
   return pattern.indexOf(']', first + 1);

@@ -1,4 +1,4 @@
-/** `text.format(…)`, with attributes and items looked up as templates do. */
+/** Implements `text.format(…)`. Attributes and items are looked up as in templates. */
 
 import { PythonException, valueError } from './exceptions.ts';
 import { formatValue } from './format.ts';
@@ -7,22 +7,25 @@ import type { UsageMeter } from './limits.ts';
 import { escapeHtml, repr, str, textRepr } from './repr.ts';
 import type { Arguments, Value } from './values.ts';
 
-/** How a field's attributes and items are found. */
+/** Look-up of attributes and items of fields. */
 export interface FieldLookup {
   attribute(value: Value, name: string): Value;
   item(value: Value, key: Value): Value;
 }
 
-/** What a formatting needs besides the text. */
+/** Inputs of a formatting besides the text. */
 export interface FormatOptions {
   readonly args: Arguments;
   readonly lookup: FieldLookup;
   readonly meter: UsageMeter;
-  /** Whether values are escaped: the text is markup. */
+  /** Whether values are escaped because the text is markup. */
   readonly isMarked: boolean;
 }
 
-/** @throws PythonException ValueError, KeyError, IndexError; LimitExceeded */
+/**
+ * Formats a text.
+ * @throws PythonException ValueError, KeyError, IndexError; LimitExceeded
+ */
 export function formatFields(format: string, options: FormatOptions): string {
   return new Formatter(options).run(format, 2);
 }
@@ -124,7 +127,10 @@ class Formatter {
   }
 }
 
-/** @throws PythonException ValueError */
+/**
+ * Parses a field.
+ * @throws PythonException ValueError
+ */
 function readField(format: string, start: number): Field {
   let depth = 1;
   let end = start;
@@ -149,7 +155,10 @@ function readField(format: string, start: number): Field {
   return { name, conversion, spec, end };
 }
 
-/** @throws PythonException ValueError */
+/**
+ * Applies the conversion of a field.
+ * @throws PythonException ValueError
+ */
 function convertField(value: Value, conversion: string | undefined): Value {
   switch (conversion) {
     case undefined:

@@ -1,4 +1,4 @@
-/** `text % values`. */
+/** Implements `text % values`. */
 
 import { LimitExceeded, PythonException, typeError, valueError } from './exceptions.ts';
 import {
@@ -35,7 +35,10 @@ interface Conversion {
 const conversionForm =
   /%(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\))?([-#0 +]*)(\*|\d+)?(?:\.(\*|\d*))?[hlL]?(.)?/gsu;
 
-/** @throws PythonException TypeError, ValueError, KeyError; LimitExceeded */
+/**
+ * Formats a text.
+ * @throws PythonException TypeError, ValueError, KeyError; LimitExceeded
+ */
 export function formatPercent(format: string | Markup, values: Value, meter: UsageMeter): Value {
   const source = new Source(values);
   const isMarked = format instanceof Markup;
@@ -76,7 +79,7 @@ function readConversion(
   };
 }
 
-/** Where the values come from: a tuple in order, a mapping by name, or one value alone. */
+/** Source of the values: a tuple by position, a mapping by name, or a single value. */
 class Source {
   readonly #values: Value;
   readonly #items: readonly Value[];
@@ -88,7 +91,10 @@ class Source {
     this.#items = values instanceof Tuple ? values.items : [values];
   }
 
-  /** @throws PythonException TypeError, KeyError */
+  /**
+   * Selects a value by name for the next conversion.
+   * @throws PythonException TypeError, KeyError
+   */
   named(key: string): void {
     if (this.#values instanceof Undefined) throw this.#values.error();
     if (!(this.#values instanceof Dict)) throw typeError('format requires a mapping');
@@ -97,7 +103,10 @@ class Source {
     this.#chosen = value;
   }
 
-  /** @throws PythonException TypeError */
+  /**
+   * Returns the next value.
+   * @throws PythonException TypeError
+   */
   next(): Value {
     const chosen = this.#chosen;
     if (chosen !== undefined) {
@@ -117,7 +126,10 @@ class Source {
     return Number(value);
   }
 
-  /** What has items by key counts as a mapping, as in CPython: a list, and what is undefined. */
+  /**
+   * Checks that all values were used. As in CPython, values with items by key count as mappings,
+   * including lists and undefined values.
+   */
   finish(): void {
     const values = this.#values;
     if (this.#index >= this.#items.length) return;
@@ -164,7 +176,7 @@ function asText(value: Value, type: string, isMarked: boolean): string {
   return isMarked ? escapeHtml(text) : text;
 }
 
-/** `ascii()` of what `repr()` gave. */
+/** Escapes non-ASCII characters in the result of `repr()`, like `ascii()`. */
 export function toAscii(text: string): string {
   return text.replace(/[^\0-\x7f]/gu, (character) => {
     const code = character.codePointAt(0) ?? 0;
@@ -196,7 +208,10 @@ function integerConversion(value: Value, conversion: Conversion, meter: UsageMet
   return padNumber(percentSign(integer < 0, flags) + prefix, body, conversion, meter);
 }
 
-/** @throws PythonException TypeError, OverflowError, ValueError */
+/**
+ * Converts a value to an integer.
+ * @throws PythonException TypeError, OverflowError, ValueError
+ */
 function asInteger(value: Value, type: string): Integer {
   if (isInteger(value)) return toInteger(value);
   if (value instanceof Float && 'diu'.includes(type)) return truncateFloat(value.value);
@@ -205,7 +220,10 @@ function asInteger(value: Value, type: string): Integer {
   throw typeError(`%${type} format: ${wanted}, not ${typeName(value)}`);
 }
 
-/** `int()` of a float. @throws PythonException OverflowError, ValueError */
+/**
+ * Implements `int()` of a float.
+ * @throws PythonException OverflowError, ValueError
+ */
 export function truncateFloat(value: number): Integer {
   if (Number.isNaN(value)) throw valueError('cannot convert float NaN to integer');
   if (!Number.isFinite(value)) {
@@ -236,7 +254,10 @@ function finiteDigits(size: number, type: string, precision: number, flags: stri
   }
 }
 
-/** @throws PythonException TypeError, ValueError */
+/**
+ * Converts a value to a float.
+ * @throws PythonException TypeError, ValueError
+ */
 function asDouble(value: Value): number {
   if (value instanceof Float) return value.value;
   if (isInteger(value)) return toDouble(toInteger(value));
@@ -253,7 +274,10 @@ function percentSign(isNegative: boolean, flags: string): string {
   return flags.includes(' ') ? ' ' : '';
 }
 
-/** @throws LimitExceeded */
+/**
+ * Checks a width against the limit of characters.
+ * @throws LimitExceeded
+ */
 function checkWidth(width: number, meter: UsageMeter): void {
   if (width > 2 ** 31) throw new LimitExceeded('characters', 2 ** 31);
   meter.text(width);

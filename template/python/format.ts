@@ -1,4 +1,4 @@
-/** `format(value, spec)`, `text % values` and `text.format(…)`. */
+/** Implements `format(value, spec)`. */
 
 import { PythonException, typeError, valueError } from './exceptions.ts';
 import {
@@ -14,7 +14,7 @@ import { str, typeName } from './repr.ts';
 import { charactersOf, textLength } from './text.ts';
 import { Float, isInteger, isText, textOf, Undefined, type Value } from './values.ts';
 
-/** A format specification, taken apart. */
+/** A parsed format specification. */
 interface Spec {
   readonly fill: string;
   readonly align: string;
@@ -28,10 +28,13 @@ interface Spec {
 
 const specForm =
   /^(?:(.)?([<>=^]))?([-+ ])?(z)?(#)?(0)?(\d+)?([,_])?(?:\.(\d+))?([bcdeEfFgGnosxX%])?$/su;
-/** Wider than any text may be; the meter says no before that. */
+/** Maximum width, above any permitted text length. The meter rejects smaller widths first. */
 const maxWidth = 2 ** 31;
 
-/** @throws PythonException ValueError, TypeError; LimitExceeded */
+/**
+ * Formats a value.
+ * @throws PythonException ValueError, TypeError; LimitExceeded
+ */
 export function formatValue(value: Value, specText: string, meter: UsageMeter): string {
   if (specText === '') return str(value);
   if (value instanceof Undefined && !value.isStrict) throw unsupportedSpec(value);
@@ -48,7 +51,10 @@ function unsupportedSpec(value: Value): PythonException {
   return typeError(`unsupported format string passed to ${typeName(value)}.__format__`);
 }
 
-/** @throws PythonException ValueError */
+/**
+ * Parses a format specification.
+ * @throws PythonException ValueError
+ */
 function parseSpec(text: string, value: Value, isNumber: boolean): Spec {
   const match = specForm.exec(text);
   if (match === null) {
@@ -107,7 +113,10 @@ function formatInteger(value: number | bigint | boolean, spec: Spec, meter: Usag
   return pad(signOf(integer < 0, spec.sign) + prefix, grouped, spec, meter);
 }
 
-/** `chr()`. @throws PythonException OverflowError */
+/**
+ * Implements `chr()`.
+ * @throws PythonException OverflowError
+ */
 export function codePoint(integer: number | bigint): string {
   if (integer < 0 || integer > 0x10ffff) {
     throw new PythonException('OverflowError', '%c arg not in range(0x110000)');
@@ -152,7 +161,7 @@ function floatDigits(size: number, { type, precision, alternate }: Spec): string
   return shortFloat(size, precision);
 }
 
-/** Without a type: like `g`, but always with a digit after the point. */
+/** Formats a float without a type: like `g`, but always with a digit after the point. */
 function shortFloat(size: number, precision: number): string {
   const text = formatGeneral(size, precision, false);
   if (/[.e]/.test(text)) return text;
@@ -175,7 +184,10 @@ function group(digits: string, separator: string, size: number): string {
   return parts.reverse().join(separator);
 }
 
-/** @throws LimitExceeded */
+/**
+ * Pads a text to the width.
+ * @throws LimitExceeded
+ */
 function pad(prefix: string, text: string, spec: Spec, meter: UsageMeter): string {
   const missing = spec.width - textLength(prefix) - textLength(text);
   if (missing <= 0) return prefix + text;
@@ -188,7 +200,7 @@ function pad(prefix: string, text: string, spec: Spec, meter: UsageMeter): strin
   return fill.repeat(before) + prefix + text + fill.repeat(missing - before);
 }
 
-/** Zeros in front of grouped digits are grouped too. */
+/** Fills with zeros, which are grouped like the digits. */
 function zeroFill(text: string, missing: number, { fill, grouping }: Spec): string {
   if (grouping === '' || fill !== '0') return fill.repeat(missing) + text;
   const [, whole = '', rest = ''] = /^([\d,_]*)(.*)$/.exec(text) ?? [];

@@ -1,17 +1,20 @@
-/** Functions that are ours, called with Python's arguments. */
+/** Calls our own functions with Python arguments. */
 
 import { typeError } from './exceptions.ts';
 import type { UsageMeter } from './limits.ts';
 import type { Arguments, PyObject, Value } from './values.ts';
 
-/** The parameters of a function. */
+/** Parameters of a function. */
 export interface Parameters {
   readonly names: readonly string[];
-  /** Of the last parameters; those before them must be given. */
+  /** Defaults of the last parameters. The parameters before them are required. */
   readonly defaults: readonly Value[];
 }
 
-/** Brings arguments into the order of the parameters. @throws PythonException TypeError */
+/**
+ * Orders arguments by parameter.
+ * @throws PythonException TypeError
+ */
 export function bindArguments(
   name: string,
   { names, defaults }: Parameters,
@@ -47,7 +50,7 @@ export function bindArguments(
   return bound;
 }
 
-/** A function of ours as a value. */
+/** One of our functions as a Python value. */
 export class BuiltinFunction implements PyObject {
   readonly typeName = 'builtin_function_or_method';
   readonly #name: string;
@@ -67,15 +70,15 @@ export class BuiltinFunction implements PyObject {
   }
 }
 
-/** A method of a type: the value it belongs to comes first. */
+/** A method of a type. Its first argument is the value. */
 export interface Method<Self> extends Parameters {
   readonly run: (self: Self, meter: UsageMeter, ...args: Value[]) => Value;
 }
 
-/** The methods of a type by name: what is not in it does not exist. */
+/** Closed table of a type's methods by name. */
 export type Methods<Self> = ReadonlyMap<string, Method<Self>>;
 
-/** A method with parameters, of which the last have defaults. */
+/** Defines a method with optional trailing parameters. */
 export function defineMethod<Self>(
   names: readonly string[],
   defaults: readonly Value[],
@@ -84,7 +87,7 @@ export function defineMethod<Self>(
   return { names, defaults, run };
 }
 
-/** The method of a value, ready to be called. */
+/** Binds a method to a value. */
 export function boundMethod<Self>(
   methods: Methods<Self>,
   name: string,

@@ -1,24 +1,27 @@
 /**
- * Addresses as Python's `ipaddress` reads and prints them. `node:net` judges the notation, because a
- * target reads the addresses of every minion and `ipaddr.js` takes ten times as long; `ipaddr.js`
+ * Parses and prints addresses like Python's `ipaddress`. `node:net` validates them, because a
+ * target parses the addresses of every minion and `ipaddr.js` takes ten times as long. `ipaddr.js`
  * converts masks and prints addresses.
  */
 
 import { isIPv4, isIPv6 } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
-/** An address with its network. */
+/** An address and its network. */
 export interface IpInterface {
   readonly version: 4 | 6;
   readonly number: bigint;
-  /** Length of the network's prefix, in bits. */
+  /** Prefix length of the network, in bits. */
   readonly prefix: number;
-  /** Whether the text has a prefix. */
+  /** Whether the text contains a prefix. */
   readonly isNetwork: boolean;
   readonly zone: string;
 }
 
-/** Reads `192.0.2.1` or `2001:db8::1`, with or without `/prefix`; `undefined` for any other text. */
+/**
+ * Parses `192.0.2.1` or `2001:db8::1`, with or without `/prefix`. Returns `undefined` for other
+ * texts.
+ */
 export function parseInterface(text: string): IpInterface | undefined {
   const [address = '', mask, ...more] = text.split('/');
   if (more.length > 0) return undefined;
@@ -36,17 +39,18 @@ function bits(version: 4 | 6): number {
   return version === 4 ? 32 : 128;
 }
 
-/** Reads the length of a prefix. An IPv4 mask may be an address: a net mask or a host mask. */
+/** Parses a prefix length. An IPv4 prefix may also be a net mask or a host mask. */
 function parsePrefix(text: string, version: 4 | 6): number | undefined {
   if (/^\d{1,3}$/.test(text)) return Number(text) <= bits(version) ? Number(text) : undefined;
   if (version !== 4 || !isIPv4(text)) return undefined;
   const mask = ipaddr.IPv4.parse(text);
   const inverse = new ipaddr.IPv4(mask.octets.map((octet) => 255 - octet));
-  // 0.0.0.0 is a net mask and a host mask; Python takes it for the net mask of all addresses.
+  // 0.0.0.0 is valid as a net mask and as a host mask. Python treats it as the net mask of all
+  // addresses.
   return mask.prefixLengthFromSubnetMask() ?? inverse.prefixLengthFromSubnetMask() ?? undefined;
 }
 
-/** Reads an IPv4 address. As in Python, a leading zero is an error. */
+/** Parses an IPv4 address. As in Python, a leading zero is an error. */
 function parseFour(text: string): bigint | undefined {
   if (!isIPv4(text)) return undefined;
   return BigInt(text.split('.').reduce((number, octet) => number * 256 + Number(octet), 0));
@@ -65,7 +69,7 @@ function groupsOf(text: string): string[] {
   return text === '' ? [] : text.split(':').map((group) => group.padStart(4, '0'));
 }
 
-/** Writes an IPv4 tail as two groups. */
+/** Converts an IPv4 suffix to two hexadecimal groups. */
 function withoutFour(text: string): string {
   const [, head, four = ''] = /^(.*:)(\d+\.\d+\.\d+\.\d+)$/.exec(text) ?? [];
   if (head === undefined) return text;
@@ -73,7 +77,7 @@ function withoutFour(text: string): string {
   return `${head}${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}`;
 }
 
-/** Prints an address as `str(address)` does, with its prefix if the text had one. */
+/** Formats an address like `str(address)`, with its prefix if the text had one. */
 export function formatAddress({ version, number, prefix, isNetwork, zone }: IpInterface): string {
   const text = ipaddr.fromByteArray(bytesOf(number, version)).toString();
   return text + (zone === '' ? '' : `%${zone}`) + (isNetwork ? `/${prefix}` : '');
@@ -84,7 +88,7 @@ function bytesOf(number: bigint, version: 4 | 6): number[] {
   return [...Buffer.from(digits, 'hex')];
 }
 
-/** Reads a network, `ip_network(text)`: no bit of its address may be behind the prefix. */
+/** Parses a network like `ip_network(text)`. Bits after the prefix must be zero. */
 export function parseNetwork(text: string): IpInterface | undefined {
   const network = parseInterface(text);
   if (network === undefined || network.zone !== '') return undefined;

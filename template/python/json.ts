@@ -1,4 +1,4 @@
-/** `json.dumps` and `json.loads`. */
+/** Implements `json.dumps` and `json.loads`. */
 
 import { sortValues } from './comparison.ts';
 import { typeError, valueError } from './exceptions.ts';
@@ -8,17 +8,20 @@ import { integerText, parseInteger } from './numbers.ts';
 import { str, typeName } from './repr.ts';
 import { Dict, Float, isInteger, isText, Tuple, textOf, Undefined, type Value } from './values.ts';
 
-/** How JSON is written. */
+/** Options for writing JSON. */
 export interface JsonOptions {
   readonly sortKeys: boolean;
-  /** Spaces per level; undefined for one line. */
+  /** Spaces per level. `undefined` for a single line. */
   readonly indent: number | undefined;
-  /** `ensure_ascii`: all but ASCII is escaped. Default true. */
+  /** Whether non-ASCII characters are escaped (`ensure_ascii`). Default: true. */
   readonly ensureAscii?: boolean;
   readonly meter: UsageMeter;
 }
 
-/** @throws PythonException TypeError for what has no JSON; LimitExceeded */
+/**
+ * Writes a value as JSON.
+ * @throws PythonException TypeError for values without a JSON form; LimitExceeded
+ */
 export function dumpJson(value: Value, options: JsonOptions): string {
   return new JsonWriter(options).write(value, 0);
 }
@@ -97,14 +100,17 @@ class JsonWriter {
   }
 }
 
-/** Text in JSON, with all but ASCII escaped. */
+/** Writes text as JSON with all non-ASCII characters escaped. */
 function asciiText(text: string): string {
   return JSON.stringify(text).replace(/[\x7f-\uffff]/g, (unit) =>
     unit === '\x7f' ? unit : `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
 }
 
-/** @throws PythonException ValueError */
+/**
+ * Parses JSON.
+ * @throws PythonException ValueError
+ */
 export function loadJson(text: string, meter: UsageMeter): Value {
   meter.step(1 + text.length / 10);
   return new JsonReader(text).whole();
@@ -116,7 +122,7 @@ const space = /[ \t\n\r]*/y;
 const word = /true|false|null|NaN|-?Infinity/y;
 const maxDepth = 200;
 
-/** Tells 2.0 from 2, which the engine's own reader does not. */
+/** Parser that distinguishes 2.0 from 2, unlike `JSON.parse`. */
 class JsonReader {
   readonly #text: string;
   #at = 0;
@@ -135,7 +141,7 @@ class JsonReader {
   #value(): Value {
     this.#match(space);
     this.#depth += 1;
-    if (this.#depth > maxDepth) throw valueError('JSON is nested too deep');
+    if (this.#depth > maxDepth) throw valueError('JSON is nested too deeply');
     const value = this.#inner();
     this.#depth -= 1;
     this.#match(space);
@@ -214,7 +220,7 @@ class JsonReader {
 
   #fail(): never {
     const line = this.#text.slice(0, this.#at).split('\n').length;
-    throw valueError(`not JSON at line ${line}`);
+    throw valueError(`invalid JSON at line ${line}`);
   }
 }
 

@@ -1,21 +1,26 @@
 import { LimitExceeded } from './exceptions.ts';
 
-/** How much one rendering may take. */
+/** Resource limits of one rendering. */
 export interface TemplateLimits {
-  /** Statements, loop turns, calls and elements that are touched. Default 2,000,000. */
+  /**
+   * Maximum number of statements, loop iterations, calls and processed elements. Default:
+   * 2,000,000.
+   */
   readonly steps: number;
-  /** Macros, blocks, includes, imports and recursive loops inside of each other. Default 100. */
+  /** Maximum nesting of macros, blocks, includes, imports and recursive loops. Default: 100. */
   readonly depth: number;
-  /** Characters of all texts that are made on the way, the result included. Default 33,554,432. */
+  /**
+   * Maximum length of all created texts, including the result, in characters. Default: 33,554,432.
+   */
   readonly characters: number;
   /**
-   * Time that it takes, looked at every few steps: what bounds work that no count foresees.
-   * Default: none.
+   * Maximum duration in milliseconds, checked every few steps. It limits work that the step count
+   * does not measure. Default: none.
    */
   readonly milliseconds: number;
 }
 
-/** The limits where nothing else is said. */
+/** Default limits. */
 const defaultTemplateLimits: TemplateLimits = {
   steps: 2_000_000,
   depth: 100,
@@ -23,13 +28,13 @@ const defaultTemplateLimits: TemplateLimits = {
   milliseconds: Number.POSITIVE_INFINITY,
 };
 
-/** Calls between two looks at the clock. */
+/** Number of calls between two checks of the clock. */
 const callsPerClockCheck = 16;
 
 const maxNesting = 200;
 const maxSize = 4_000_000;
 
-/** Counts what a rendering takes. */
+/** Measures the resource usage of a rendering. */
 export class UsageMeter {
   readonly #limits: TemplateLimits;
   #steps = 0;
@@ -40,14 +45,14 @@ export class UsageMeter {
   readonly #clock: () => number;
   readonly #startedAt: number;
 
-  /** @param clock milliseconds since whenever */
+  /** @param clock returns milliseconds since any fixed time */
   constructor(limits: Partial<TemplateLimits> = {}, clock: () => number = () => performance.now()) {
     this.#limits = { ...defaultTemplateLimits, ...limits };
     this.#clock = clock;
     this.#startedAt = clock();
   }
 
-  /** For data that is bounded elsewhere. */
+  /** Returns a meter without limits, for data that is limited elsewhere. */
   static unlimited(): UsageMeter {
     const none = Number.POSITIVE_INFINITY;
     const meter = new UsageMeter({ steps: none, depth: none, characters: none });
@@ -55,12 +60,15 @@ export class UsageMeter {
     return meter;
   }
 
-  /** Bounds one walk over data. */
+  /** Returns a guard for one walk over data. */
   walk(): RecursionGuard {
     return new RecursionGuard(this.#maxSize);
   }
 
-  /** @throws LimitExceeded */
+  /**
+   * Counts steps.
+   * @throws LimitExceeded
+   */
   step(count = 1): void {
     this.#steps += count;
     if (!(this.#steps <= this.#limits.steps)) throw new LimitExceeded('steps', this.#limits.steps);
@@ -69,7 +77,8 @@ export class UsageMeter {
   }
 
   /**
-   * To be called before so many values are compared, which takes less than a step for each.
+   * Counts comparisons, each of which costs less than a step. Call it before the values are
+   * compared.
    * @throws LimitExceeded
    */
   comparisons(count: number): void {
@@ -83,7 +92,7 @@ export class UsageMeter {
   }
 
   /**
-   * To be called before a text of that length is made.
+   * Counts characters. Call it before a text of that length is created.
    * @throws LimitExceeded
    */
   text(length: number): void {
@@ -93,7 +102,10 @@ export class UsageMeter {
     }
   }
 
-  /** @throws LimitExceeded */
+  /**
+   * Enters a nested part.
+   * @throws LimitExceeded
+   */
   enter(): void {
     this.#depth += 1;
     if (this.#depth > this.#limits.depth) throw new LimitExceeded('depth', this.#limits.depth);
@@ -105,21 +117,24 @@ export class UsageMeter {
 }
 
 /**
- * A walk over nested data, bounded by itself: lists that hold one list twice, level over level,
- * would otherwise make a small template print, compare or copy without end.
+ * Limits a walk over nested data. Without it, lists that contain another list twice at each level
+ * would make a small template print, compare or copy an exponential amount of data.
  */
 export class RecursionGuard {
   readonly #inside: object[] = [];
   readonly #maxSize: number;
   #left: number;
 
-  /** @param size elements, and characters of texts */
+  /** @param size maximum number of elements and characters of texts */
   constructor(size: number = maxSize) {
     this.#maxSize = size;
     this.#left = size;
   }
 
-  /** @throws LimitExceeded */
+  /**
+   * Counts elements or characters.
+   * @throws LimitExceeded
+   */
   take(size: number): void {
     this.#left -= size;
     if (this.#left < 0) throw new LimitExceeded('elements of data', this.#maxSize);
@@ -129,7 +144,10 @@ export class RecursionGuard {
     return this.#inside.includes(value);
   }
 
-  /** @throws LimitExceeded */
+  /**
+   * Enters a nested value.
+   * @throws LimitExceeded
+   */
   into<T>(value: object, look: () => T): T {
     this.take(1);
     if (this.#inside.length >= maxNesting) throw new LimitExceeded('levels of data', maxNesting);

@@ -1,4 +1,4 @@
-/** The methods of `list`, `tuple` and `range`. */
+/** Methods of `list`, `tuple` and `range`. */
 
 import { equals, sortValues } from './comparison.ts';
 import { PythonException, typeError, valueError } from './exceptions.ts';
@@ -69,7 +69,7 @@ const indexMethod = <Self>(itemsOf: (self: Self) => readonly Value[], type: stri
     return found;
   });
 
-/** The methods of `list`. */
+/** Methods of `list`. */
 export const listMethods: Methods<Value[]> = new Map<string, Method<Value[]>>([
   [
     'append',
@@ -138,7 +138,7 @@ export const listMethods: Methods<Value[]> = new Map<string, Method<Value[]>>([
   ],
 ]);
 
-/** The methods of `tuple`. */
+/** Methods of `tuple`. */
 export const tupleMethods: Methods<Tuple> = new Map<string, Method<Tuple>>([
   ['count', countMethod(({ items }) => items)],
   ['index', indexMethod(({ items }) => items, 'tuple')],
@@ -165,7 +165,7 @@ export const rangeMethods: Methods<Range> = new Map([
   ],
 ]);
 
-/** -1: it is not there. */
+/** Returns the index of a value in a range, or -1. */
 function placeOf(range: Range, wanted: Value, meter: UsageMeter): number {
   return toArray(range, () => meter.step()).findIndex((number) => equals(number, wanted));
 }

@@ -1,25 +1,31 @@
-/** Python's numbers: ints of any size, and floats as Python reads and prints them. */
+/** Python's numbers: ints of any size, and floats. */
 
 import { LimitExceeded, PythonException, valueError } from './exceptions.ts';
 
-/** An `int`: a `number` exactly while it is a safe integer. */
+/** An `int`: a `number` if it is a safe integer, otherwise a `bigint`. */
 export type Integer = number | bigint;
 
-/** No genuine template counts this far; the time of every operation stays in microseconds. */
+/**
+ * Maximum size of an integer, in bits. It exceeds the needs of templates and limits every operation
+ * to microseconds.
+ */
 const maxBits = 65_536;
 const maxDigits = 4300;
 
-/** The form that an int has everywhere. */
+/** Converts an integer to its canonical representation. */
 export function normalizeInteger(value: bigint): Integer {
   return value >= -9007199254740991n && value <= 9007199254740991n ? Number(value) : value;
 }
 
-/** A bool counts as 0 or 1. */
+/** Converts a bool to 0 or 1, and returns integers unchanged. */
 export function toInteger(value: number | bigint | boolean): Integer {
   return typeof value === 'boolean' ? Number(value) : value;
 }
 
-/** @throws LimitExceeded */
+/**
+ * Multiplies integers.
+ * @throws LimitExceeded
+ */
 export function multiplyIntegers(left: Integer, right: Integer): Integer {
   if (typeof left === 'number' && typeof right === 'number') {
     const product = left * right;
@@ -29,7 +35,7 @@ export function multiplyIntegers(left: Integer, right: Integer): Integer {
   return normalizeInteger(BigInt(left) * BigInt(right));
 }
 
-/** @throws LimitExceeded */
+/** Adds integers. */
 export function addIntegers(left: Integer, right: Integer): Integer {
   if (typeof left === 'number' && typeof right === 'number') {
     const sum = left + right;
@@ -38,12 +44,15 @@ export function addIntegers(left: Integer, right: Integer): Integer {
   return normalizeInteger(BigInt(left) + BigInt(right));
 }
 
-/** The negative, never -0. */
+/** Negates an integer. The result is never -0. */
 export function negateInteger(value: Integer): Integer {
   return typeof value === 'number' ? 0 - value : normalizeInteger(-value);
 }
 
-/** `//`, towards minus infinity. @throws PythonException ZeroDivisionError */
+/**
+ * Implements `//`, rounded towards minus infinity.
+ * @throws PythonException ZeroDivisionError
+ */
 export function floorDivideIntegers(left: Integer, right: Integer): Integer {
   checkDivisor(right);
   if (typeof left === 'number' && typeof right === 'number') {
@@ -54,14 +63,20 @@ export function floorDivideIntegers(left: Integer, right: Integer): Integer {
   return normalizeInteger((dividend - bigModulo(dividend, divisor)) / divisor);
 }
 
-/** `%`, with the sign of the divisor. @throws PythonException ZeroDivisionError */
+/**
+ * Implements `%`. The result has the sign of the divisor.
+ * @throws PythonException ZeroDivisionError
+ */
 export function integerRemainder(left: Integer, right: Integer): Integer {
   checkDivisor(right);
   if (typeof left === 'number' && typeof right === 'number') return modulo(left, right);
   return normalizeInteger(bigModulo(BigInt(left), BigInt(right)));
 }
 
-/** `**` for an exponent of 0 or more. @throws LimitExceeded */
+/**
+ * Implements `**` for exponents of 0 or more.
+ * @throws LimitExceeded
+ */
 export function integerPower(base: Integer, exponent: Integer): Integer {
   if (base === 0 || base === 1 || exponent === 0) return exponent === 0 ? 1 : base;
   if (base === -1) return BigInt(exponent) % 2n === 0n ? 1 : -1;
@@ -69,7 +84,10 @@ export function integerPower(base: Integer, exponent: Integer): Integer {
   return normalizeInteger(BigInt(base) ** BigInt(exponent));
 }
 
-/** Python refuses to print very large ints. @throws PythonException ValueError */
+/**
+ * Formats an integer. As in Python, very large integers are an error.
+ * @throws PythonException ValueError
+ */
 export function integerText(value: Integer): string {
   const text = String(value);
   if (text.length > maxDigits + 1) {
@@ -78,14 +96,17 @@ export function integerText(value: Integer): string {
   return text;
 }
 
-/** The nearest float. @throws PythonException OverflowError */
+/**
+ * Returns the nearest float.
+ * @throws PythonException OverflowError
+ */
 export function toDouble(value: Integer): number {
   const double = Number(value);
   if (Number.isFinite(double)) return double;
   throw new PythonException('OverflowError', 'int too large to convert to float');
 }
 
-/** `int(text, base)`, or undefined where Python raises `ValueError`. */
+/** Implements `int(text, base)`. Returns `undefined` where Python raises `ValueError`. */
 export function parseInteger(text: string, base = 10): Integer | undefined {
   const match = /^([+-]?)(0[xXoObB])?_?([0-9a-zA-Z]+(?:_[0-9a-zA-Z]+)*)$/.exec(text.trim());
   if (match === null) return undefined;
@@ -115,14 +136,20 @@ function digitsToInteger(digits: string, radix: number): Integer | undefined {
   return digits.length > 9 ? normalizeInteger(value) : small;
 }
 
-/** @throws PythonException ZeroDivisionError */
+/**
+ * Checks that a divisor is not zero.
+ * @throws PythonException ZeroDivisionError
+ */
 function checkDivisor(divisor: Integer): void {
   if (Number(divisor) === 0) {
     throw new PythonException('ZeroDivisionError', 'integer division or modulo by zero');
   }
 }
 
-/** @throws LimitExceeded */
+/**
+ * Checks the size of a result.
+ * @throws LimitExceeded
+ */
 function checkBits(bits: number): void {
   if (!(bits <= maxBits)) throw new LimitExceeded('bits of an integer', maxBits);
 }

@@ -1,4 +1,4 @@
-/** Python's operators: arithmetic, comparison and `in`. */
+/** Implements Python's arithmetic operators. */
 
 import { PythonException, typeError } from './exceptions.ts';
 import { formatPercent } from './format-percent.ts';
@@ -29,10 +29,13 @@ import {
   type Value,
 } from './values.ts';
 
-/** An operator with two operands. */
+/** A binary arithmetic operator. */
 export type BinaryOperator = '+' | '-' | '*' | '/' | '//' | '%' | '**';
 
-/** @throws PythonException TypeError, ZeroDivisionError, OverflowError; LimitExceeded */
+/**
+ * Applies a binary operator.
+ * @throws PythonException TypeError, ZeroDivisionError, OverflowError; LimitExceeded
+ */
 export function binaryOperation(
   left: Value,
   operator: BinaryOperator,
@@ -52,7 +55,10 @@ export function binaryOperation(
   return result;
 }
 
-/** `-value` and `+value`. @throws PythonException TypeError */
+/**
+ * Implements `-value` and `+value`.
+ * @throws PythonException TypeError
+ */
 export function unaryOperation(operator: '+' | '-', value: Value): Value {
   if (value instanceof Undefined) throw value.error();
   if (isInteger(value)) {
@@ -103,7 +109,10 @@ function floatOperation(left: number, operator: BinaryOperator, right: number): 
   }
 }
 
-/** Correctly rounded, whatever the size: enough bits of the quotient, and whether any are lost. */
+/**
+ * Divides integers of any size with correct rounding. Computes enough bits of the quotient and
+ * whether further bits are lost.
+ */
 function divideIntegers(left: Integer, right: Integer): Float {
   if (typeof left === 'number' && typeof right === 'number') {
     return divide(left, right, 'division by zero');
@@ -141,7 +150,10 @@ function floatModulo(left: number, right: number): number {
   return rest < 0 !== right < 0 ? rest + right : rest;
 }
 
-/** From the remainder, as CPython does: the quotient itself may be rounded up. */
+/**
+ * Computes the floor of a quotient from the remainder, as CPython does, because the quotient itself
+ * may be rounded up.
+ */
 function floorQuotient(left: number, right: number): number {
   const quotient = (left - floatModulo(left, right)) / right;
   if (quotient === 0) return left < 0 !== right < 0 ? -0 : 0;

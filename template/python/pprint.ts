@@ -1,4 +1,4 @@
-/** `pprint.pformat`. */
+/** Implements `pprint.pformat`. */
 
 import { isOrdered } from './comparison.ts';
 import { LimitExceeded, PythonException } from './exceptions.ts';
@@ -11,21 +11,21 @@ const width = 80;
 const maxNesting = 200;
 
 /**
- * The value in lines of at most 80 columns, where it can be broken.
- * @param perLevel `indent`: columns for each level
+ * Formats a value in lines of at most 80 columns, where it can be broken.
+ * @param perLevel `indent`: columns per level
  * @throws LimitExceeded
  */
 export function pformat(value: Value, meter: UsageMeter, perLevel = 1): string {
   return new PrettyPrinter(meter, perLevel).format(value, { indent: 0, allowance: 0, level: 1 });
 }
 
-/** Where a value is written. */
+/** Position of a formatted value. */
 interface Place {
-  /** Column in which it begins. */
+  /** Start column. */
   readonly indent: number;
-  /** What has to fit behind it on its last line: brackets and a comma. */
+  /** Columns reserved after its last line for brackets and a comma. */
   readonly allowance: number;
-  /** 1 is the outermost. */
+  /** Nesting level, from 1. */
   readonly level: number;
 }
 
@@ -82,13 +82,13 @@ class PrettyPrinter {
     return `{${this.#filler()}${parts.join(`,\n${' '.repeat(inner)}`)}}`;
   }
 
-  /** Blanks behind an opening bracket. */
+  /** Returns the spaces after an opening bracket. */
   #filler(): string {
     return ' '.repeat(Math.max(0, this.#perLevel - 1));
   }
 }
 
-/** Text that is too long is broken at line ends and behind blanks, in pieces side by side. */
+/** Breaks a long text at line ends and after spaces into adjacent literals. */
 function breakText(text: string, { indent, allowance, level }: Place): string {
   const isOutermost = level === 1;
   const start = isOutermost ? indent + 1 : indent;
@@ -123,7 +123,7 @@ function breakLine(line: string, available: number, room: number): string[] {
   return chunks;
 }
 
-/** Dicts are shown with their keys in order, where they have one. */
+/** Sorts the keys of dicts, as far as they have an order. */
 function orderKeys(value: Value, meter: UsageMeter, level: number): Value {
   if (level > maxNesting) throw new LimitExceeded('levels of data', maxNesting);
   meter.step();
@@ -137,7 +137,7 @@ function orderKeys(value: Value, meter: UsageMeter, level: number): Value {
   );
 }
 
-/** Keys that have no order among them go by the names of their types. */
+/** Sorts keys. Keys of types without a common order are sorted by the names of their types. */
 function keysInOrder(dict: Dict, meter: UsageMeter): Value[] {
   meter.step(dict.size);
   return dict.keys().sort((left, right) => {

@@ -1,6 +1,6 @@
 /**
- * Python's `random.Random` for a seed that is a text, as far as Salt's filters use it. A site that
- * moves from Salt gets the same order for the same seed.
+ * Implements Python's `random.Random` for text seeds, as far as Salt's filters use it.
+ * Installations that migrate from Salt get the same order for the same seed.
  */
 
 import { createHash } from 'node:crypto';
@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 const stateSize = 624;
 const shiftSize = 397;
 
-/** The Mersenne Twister MT19937, seeded as `random.seed(text, version=2)` does. */
+/** The Mersenne Twister MT19937, seeded like `random.seed(text, version=2)`. */
 export class Random {
   readonly #state = new Uint32Array(stateSize);
   #next = stateSize;
@@ -18,7 +18,7 @@ export class Random {
     this.#seedByArray(wordsOf(Buffer.concat([text, createHash('sha512').update(text).digest()])));
   }
 
-  /** Indexes of a sample of `size` out of `length` items, in random order, as `random.sample`. */
+  /** Returns the indexes of `size` out of `length` items in random order, like `random.sample`. */
   sample(length: number, size: number): number[] {
     const smallSet = 21 + (size > 5 ? 4 ** Math.ceil(Math.log(size * 3) / Math.log(4)) : 0);
     return length <= smallSet ? this.#fromPool(length, size) : this.#distinct(length, size);
@@ -39,7 +39,7 @@ export class Random {
     return [...chosen];
   }
 
-  /** A number from 0 to below `limit`. */
+  /** Returns a random integer from 0 to below `limit`. */
   #below(limit: number): number {
     const bits = 32 - Math.clz32(limit);
     for (;;) {
@@ -105,7 +105,7 @@ export class Random {
   }
 }
 
-/** The words of a big-endian number, the least significant first. */
+/** Splits a big-endian number into words, the least significant first. */
 function wordsOf(bytes: Buffer): Uint32Array {
   const padded = Buffer.concat([Buffer.alloc((4 - (bytes.length % 4)) % 4), bytes]);
   const words = Uint32Array.from({ length: padded.length / 4 }, (_, index) =>

@@ -1,14 +1,14 @@
-/** The syntax of the two engines that run translated expressions. */
+/** Syntax of the two regular expression engines. */
 
-/** One engine's words for what means the same in none of its syntax and Python's. */
+/** Syntax of an engine for constructs that differ from Python's. */
 export interface RegexDialect {
-  /** One character, whatever it means to the engine otherwise. */
+  /** Writes one character, escaped if it has a special meaning. */
   character(codePoint: number): string;
-  /** Begins a group with a name. */
+  /** Opens a named group. */
   namedGroup(name: string): string;
   readonly textStart: string;
   readonly textEnd: string;
-  /** The end, or before a newline there: Python's `$`. */
+  /** Matches at the end or before a newline at the end, like Python's `$`. */
   readonly lastLineEnd: string;
   readonly lineStart: string;
   readonly lineEnd: string;
@@ -17,7 +17,7 @@ export interface RegexDialect {
 
 const plain = /^[A-Za-z0-9]$/;
 
-/** RE2's, whose matching takes time in proportion to the text; no lookaround, no back-references. */
+/** Dialect of RE2, which matches in linear time. It has no lookaround and no back-references. */
 export const linearDialect: RegexDialect = {
   character: (codePoint) => write(codePoint, (hex) => `\\x{${hex}}`),
   namedGroup: (name) => `(?P<${name}>`,
@@ -29,7 +29,10 @@ export const linearDialect: RegexDialect = {
   any: '(?s:.)',
 };
 
-/** ECMAScript's, with the flag `u`. Its own `.`, `^` and `$` know more newlines than Python's. */
+/**
+ * Dialect of ECMAScript with the flag `u`. Its own `.`, `^` and `$` recognise more newlines than
+ * Python's.
+ */
 export const backtrackingDialect: RegexDialect = {
   character: (codePoint) => write(codePoint, (hex) => `\\u{${hex}}`),
   namedGroup: (name) => `(?<${name}>`,

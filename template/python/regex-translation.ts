@@ -1,18 +1,23 @@
 /**
- * Translates regular expressions of Python's `re` for another engine. Known differences: `\b` looks at
- * ASCII letters only, and so do `\W` and `\S` inside of brackets; a back-reference to a group that took
- * no part matches the empty text.
+ * Translates regular expressions of Python's `re` for another engine. Known differences: `\b` treats
+ * only ASCII letters as letters, and so do `\W` and `\S` inside brackets. A back-reference to a group
+ * that did not participate matches the empty text.
  */
 
 import type { RegexDialect } from './regex-dialect.ts';
 
-/** A piece of an expression: how much of it was read, and how the engine says it. */
+/** A translated piece of an expression: the length of its source and its text for the engine. */
 interface RegexPiece {
   readonly length: number;
   readonly written: string;
 }
 
-/** What stands between the brackets of a set. Python's `\d`, `\w` and `\s` are Unicode's. */
+/**
+ * Contents of bracket sets for Python's Unicode classes `
+ * d`, `
+ * w` and `
+ * s`.
+ */
 const classes: Readonly<Record<string, string>> = {
   d: '\\p{Nd}',
   D: '\\P{Nd}',
@@ -24,7 +29,7 @@ const controls: Readonly<Record<string, number>> = { a: 7, f: 12, n: 10, r: 13, 
 const coded =
   /^\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(0[0-7]{0,2}|[0-3][0-7]{2}))/;
 
-/** Writes escapes and sets of Python in a dialect. */
+/** Translates Python's escapes and sets to a dialect. */
 class RegexCharacters {
   readonly #dialect: RegexDialect;
 
@@ -32,7 +37,10 @@ class RegexCharacters {
     this.#dialect = dialect;
   }
 
-  /** The escape that `text` begins with, outside of brackets. @throws SyntaxError */
+  /**
+   * Translates the escape at the start of `text`, outside brackets.
+   * @throws SyntaxError
+   */
   escape(text: string): RegexPiece {
     const letter = text[1] ?? '';
     const set = own(classes, letter);
@@ -46,14 +54,17 @@ class RegexCharacters {
     return { length, written: this.#dialect.character(codePoint) };
   }
 
-  /** The set in brackets that `text` begins with. @throws SyntaxError */
+  /**
+   * Translates the bracket set at the start of `text`.
+   * @throws SyntaxError
+   */
   set(text: string): RegexPiece {
     const isNegated = text[1] === '^';
     let at = isNegated ? 2 : 1;
     const first = at;
     let written = isNegated ? '[^' : '[';
     while (text[at] !== ']' || at === first) {
-      if (at >= text.length) throw new SyntaxError('a set without an end');
+      if (at >= text.length) throw new SyntaxError('unterminated character set');
       const member = this.#member(text.slice(at));
       written += member.written;
       at += member.length;
@@ -72,7 +83,7 @@ class RegexCharacters {
       return { length: from.length, written: start };
     }
     const to = readCharacter(after.slice(1), true);
-    if (to.codePoint < from.codePoint) throw new SyntaxError('a range that runs backwards');
+    if (to.codePoint < from.codePoint) throw new SyntaxError('the range is in reverse order');
     const end = this.#dialect.character(to.codePoint);
     return { length: from.length + 1 + to.length, written: `${start}-${end}` };
   }
@@ -89,7 +100,7 @@ function readCharacter(text: string, isInSet = false): { length: number; codePoi
   const control = own(controls, letter);
   if (control !== undefined) return { length: 2, codePoint: control };
   if (letter === '' || /[A-Za-z0-9]/.test(letter)) {
-    throw new SyntaxError('an escape that does not exist or is not supported');
+    throw new SyntaxError('unknown or unsupported escape');
   }
   const escaped = text.codePointAt(1) ?? 0;
   return { length: escaped > 0xffff ? 3 : 2, codePoint: escaped };
@@ -97,7 +108,7 @@ function readCharacter(text: string, isInSet = false): { length: number; codePoi
 
 function readCode(hex: string | undefined, octal: string | undefined): number {
   const codePoint = hex === undefined ? Number.parseInt(octal ?? '', 8) : Number.parseInt(hex, 16);
-  if (codePoint > 0x10ffff) throw new SyntaxError('a character beyond the last one');
+  if (codePoint > 0x10ffff) throw new SyntaxError('the character code is out of range');
   return codePoint;
 }
 
@@ -105,17 +116,17 @@ function own<T>(table: Readonly<Record<string, T>>, key: string): T | undefined 
   return Object.hasOwn(table, key) ? table[key] : undefined;
 }
 
-/** What holds from the first character on. */
+/** Flags that apply from the start of the expression. */
 export interface TranslationOptions {
-  /** `re.MULTILINE`. Default false. */
+  /** Whether `re.MULTILINE` is set. Default: false. */
   readonly multiline?: boolean;
 }
 
-/** An expression in the engine's own syntax. */
+/** An expression in an engine's syntax. */
 export interface Translation {
   readonly source: string;
   readonly ignoreCase: boolean;
-  /** Whether it has lookaround or back-references, which RE2 has not. */
+  /** Whether it needs lookaround or back-references, which RE2 does not support. */
   readonly needsBacktracking: boolean;
 }
 
@@ -126,7 +137,7 @@ interface Flags {
 }
 
 /**
- * Translates an expression. Errors of form that every engine sees are left to the engine.
+ * Translates an expression. Syntax errors that every engine detects are left to the engine.
  * @throws SyntaxError with the reason
  */
 export function translatePythonRegex(
@@ -150,7 +161,7 @@ class Translator {
   #rest: string;
   #source = '';
   #flags: Flags;
-  /** Flags to go back to at the end of each open group. */
+  /** Flags to restore at the end of each open group. */
   readonly #outer: Flags[] = [];
   #ignoreCase = false;
   #needsBacktracking = false;
@@ -166,7 +177,7 @@ class Translator {
     this.#takeGlobalFlags();
     while (this.#rest !== '') this.#emit(this.#next());
     const { length } = this.#outer;
-    if (length > 0) throw new SyntaxError(`${length} group(s) without an end`);
+    if (length > 0) throw new SyntaxError(`${length} unterminated group(s)`);
     return {
       source: this.#source,
       ignoreCase: this.#ignoreCase,
@@ -245,7 +256,7 @@ class Translator {
     if (text === undefined) {
       const isLate = globalFlags.test(this.#rest);
       throw new SyntaxError(
-        isLate ? 'flags that are not at the start' : 'a group of a kind that is not supported',
+        isLate ? 'flags are only allowed at the start' : 'unsupported kind of group',
       );
     }
     this.#setFlags(on.replace('i', ''), true);
@@ -256,7 +267,7 @@ class Translator {
 
   #close(): RegexPiece {
     const outer = this.#outer.pop();
-    if (outer === undefined) throw new SyntaxError('a parenthesis that closes nothing');
+    if (outer === undefined) throw new SyntaxError('unbalanced closing parenthesis');
     this.#flags = outer;
     return piece(1, ')');
   }

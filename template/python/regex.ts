@@ -1,5 +1,6 @@
 /**
- * Python's regular expressions: translated to other engines, and `re` over RE2 for Salt's filters.
+ * Python's regular expressions: translation to other engines, and `re` based on RE2 for Salt's
+ * filters.
  */
 
 import { RE2JS } from 're2js';
@@ -10,7 +11,7 @@ import { translatePythonRegex } from './regex-translation.ts';
 import { typeName } from './repr.ts';
 import { isText, Tuple, textOf, Undefined, type Value } from './values.ts';
 
-/** Salt's two flags. */
+/** Flags of Salt's filters. */
 export interface RegexFlags {
   readonly ignoreCase: boolean;
   readonly multiline: boolean;
@@ -24,12 +25,12 @@ export class PythonRegex {
     this.#regex = regex;
   }
 
-  /** `re.match(text)`. */
+  /** Implements `re.match(text)`. */
   matchesAtStart(text: string): boolean {
     return this.#regex.matcher(text).lookingAt();
   }
 
-  /** The groups of `re.search`, or of `re.match`; `None` where nothing matches. */
+  /** Returns the groups of `re.search` or `re.match`, or `None` if nothing matches. */
   groups(text: string, atStart: boolean): Value {
     const matcher = this.#regex.matcher(text);
     const isFound = atStart ? matcher.lookingAt() : matcher.find();
@@ -39,7 +40,10 @@ export class PythonRegex {
     );
   }
 
-  /** `re.sub`. @throws PythonException error for a group that there is not */
+  /**
+   * Implements `re.sub`.
+   * @throws PythonException error for an unknown group
+   */
   replace(text: string, template: string, meter: UsageMeter): string {
     const matcher = this.#regex.matcher(text);
     const replacement = readReplacement(template);
@@ -98,7 +102,11 @@ function replacementEscape(letter: string): string {
   return `\\${letter}`;
 }
 
-/** @throws PythonException error for what is no expression; UnsupportedFeature for lookaround and back-references */
+/**
+ * Compiles an expression.
+ * @throws PythonException error for an invalid expression; UnsupportedFeature for lookaround and
+ * back-references
+ */
 export function compileRegex(pattern: Value, { ignoreCase, multiline }: RegexFlags): PythonRegex {
   if (pattern instanceof Undefined) throw pattern.error();
   if (!isText(pattern)) throw typeError('first argument must be string or compiled pattern');
@@ -113,13 +121,16 @@ export function compileRegex(pattern: Value, { ignoreCase, multiline }: RegexFla
     return new PythonRegex(RE2JS.compile(translation.source, flags));
   } catch (cause) {
     if (!(cause instanceof Error) || !/Syntax|RE2JS/.test(cause.name)) throw cause;
-    throw new PythonException('error', `the regular expression cannot be read: ${cause.message}`, {
+    throw new PythonException('error', `invalid regular expression: ${cause.message}`, {
       cause,
     });
   }
 }
 
-/** The text that an expression is run over. @throws PythonException TypeError */
+/**
+ * Returns the text to match.
+ * @throws PythonException TypeError
+ */
 export function regexSubject(value: Value, meter: UsageMeter): string {
   if (!isText(value)) {
     throw typeError(`expected string or bytes-like object, got '${typeName(value)}'`);

@@ -1,4 +1,4 @@
-/** `str()`, `repr()` and the names of types. */
+/** Implements `str()`, `repr()` and type names. */
 
 import { typeError } from './exceptions.ts';
 import { floatRepr } from './floats.ts';
@@ -17,7 +17,10 @@ import {
   type Value,
 } from './values.ts';
 
-/** `str(value)`. @throws PythonException UndefinedError where Salt's strict undefined values are printed */
+/**
+ * Implements `str(value)`.
+ * @throws PythonException UndefinedError for strict undefined values
+ */
 export function str(value: Value): string {
   if (typeof value === 'string') return value;
   if (value instanceof Markup) return value.text;
@@ -31,7 +34,7 @@ export function str(value: Value): string {
   return repr(value);
 }
 
-/** `repr(value)`. */
+/** Implements `repr(value)`. */
 export function repr(value: Value, walk: RecursionGuard = new RecursionGuard()): string {
   switch (typeof value) {
     case 'string':
@@ -69,8 +72,8 @@ function containerRepr(value: Value[] | Tuple | Dict | PySet, walk: RecursionGua
 }
 
 /**
- * What `{{ … }}` prints: Salt prints the values of a dict with `str()`, of which only those that
- * are undefined look different [SerializerExtension.finalizer].
+ * Returns the text that `{{ … }}` prints. Salt prints the values of a dict with `str()`, which
+ * differs from `repr()` only for undefined values [SerializerExtension.finalizer].
  */
 export function printedText(value: Value, walk: RecursionGuard = new RecursionGuard()): string {
   if (!(value instanceof Dict))
@@ -93,7 +96,7 @@ function reprOrStr(value: Value, walk: RecursionGuard): string {
     : str(value);
 }
 
-/** `type(value).__name__`. */
+/** Implements `type(value).__name__`. */
 export function typeName(value: Value): string {
   switch (typeof value) {
     case 'string':
@@ -117,7 +120,7 @@ export function typeName(value: Value): string {
   return value.typeName;
 }
 
-/** How jinja2 names an object in a message, e.g. `dict object`. */
+/** Describes an object as in jinja2's messages, for example `dict object`. */
 export function describeObject(value: Value): string {
   if (value === null) return 'None';
   const name = typeName(value);
@@ -137,10 +140,13 @@ const shortEscapes: Readonly<Record<string, string>> = {
   '\t': '\\t',
   '\\': '\\\\',
 };
-/** What `str.isprintable` refuses: the categories Other and Separator but for the space. */
+/**
+ * Matches characters that `str.isprintable` rejects (categories Other and Separator except the
+ * space), and the backslash.
+ */
 const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Zs}\\]/gu;
 
-/** `repr()` of a text. */
+/** Implements `repr()` of a text. */
 export function textRepr(text: string): string {
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
   const escaped = text.replace(unprintable, (character) =>
@@ -149,7 +155,7 @@ export function textRepr(text: string): string {
   return quote + (quote === "'" ? escaped.replaceAll("'", "\\'") : escaped) + quote;
 }
 
-/** Whether `str.isprintable` says so of a character. */
+/** Implements `str.isprintable` for one character. */
 export function isPrintable(character: string): boolean {
   return character === ' ' || character === '\\' || character.search(unprintable) < 0;
 }
@@ -161,7 +167,7 @@ function codeEscape(character: string): string {
   return `\\U${code.toString(16).padStart(8, '0')}`;
 }
 
-/** `repr()` of bytes. */
+/** Implements `repr()` of bytes. */
 export function bytesRepr(bytes: Uint8Array): string {
   const text = Buffer.from(bytes).toString('latin1');
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
@@ -182,7 +188,7 @@ const entities: Readonly<Record<string, string>> = {
   '"': '&#34;',
 };
 
-/** `markupsafe.escape`: what is marked as safe stays as it is. */
+/** Implements `markupsafe.escape`. Text marked as safe is returned unchanged. */
 export function escapeHtml(value: Value): string {
   if (value instanceof Markup) return value.text;
   return str(value).replace(/[&><'"]/g, (character) => entities[character] ?? character);

@@ -1,4 +1,4 @@
-/** Iteration, `len()`, truth, slices and items. */
+/** Implements iteration, `len()` and `bool()`. */
 
 import { PythonException, typeError } from './exceptions.ts';
 import { typeName } from './repr.ts';
@@ -18,7 +18,10 @@ import {
   type Value,
 } from './values.ts';
 
-/** `iter(value)`. @throws PythonException TypeError */
+/**
+ * Implements `iter(value)`.
+ * @throws PythonException TypeError
+ */
 export function iterate(value: Value): Iterator<Value> {
   if (Array.isArray(value)) return value.values();
   if (isText(value)) return charactersOf(textOf(value)).values();
@@ -36,7 +39,10 @@ export function iterate(value: Value): Iterator<Value> {
   throw typeError(`'${typeName(value)}' object is not iterable`);
 }
 
-/** `list(value)`, with `step` called for each element. @throws PythonException TypeError */
+/**
+ * Implements `list(value)`. Calls `step` for each element.
+ * @throws PythonException TypeError
+ */
 export function toArray(value: Value, step: () => void): Value[] {
   const items: Value[] = [];
   const iterator = iterate(value);
@@ -64,7 +70,10 @@ function* setMembers(set: PySet): Generator<Value> {
   }
 }
 
-/** @throws PythonException RuntimeError */
+/**
+ * Fails because a container changed during iteration.
+ * @throws PythonException RuntimeError
+ */
 function sizeChangedError(what: string): never {
   throw new PythonException('RuntimeError', `${what} changed size during iteration`);
 }
@@ -73,7 +82,10 @@ function* rangeNumbers({ start, step, length }: Range): Generator<Value> {
   for (let index = 0; index < length; index += 1) yield start + index * step;
 }
 
-/** `len(value)`, or undefined for what has none. @throws PythonException UndefinedError */
+/**
+ * Implements `len(value)`. Returns `undefined` for values without a length.
+ * @throws PythonException UndefinedError
+ */
 export function tryLength(value: Value): number | undefined {
   if (Array.isArray(value)) return value.length;
   if (isText(value)) return textLength(textOf(value));
@@ -88,14 +100,20 @@ export function tryLength(value: Value): number | undefined {
   return isPyObject(value) ? value.size?.() : undefined;
 }
 
-/** `len(value)`. @throws PythonException TypeError */
+/**
+ * Implements `len(value)`.
+ * @throws PythonException TypeError
+ */
 export function lengthOf(value: Value): number {
   const length = tryLength(value);
   if (length === undefined) throw typeError(`object of type '${typeName(value)}' has no len()`);
   return length;
 }
 
-/** `bool(value)`. @throws PythonException UndefinedError */
+/**
+ * Implements `bool(value)`.
+ * @throws PythonException UndefinedError
+ */
 export function isTruthy(value: Value): boolean {
   switch (typeof value) {
     case 'boolean':
@@ -112,7 +130,7 @@ export function isTruthy(value: Value): boolean {
   return tryLength(value) !== 0;
 }
 
-/** The types of two operands, for messages. */
+/** Describes the types of two operands for messages. */
 export function describeOperands(left: Value, right: Value): string {
   return `'${typeName(left)}' and '${typeName(right)}'`;
 }

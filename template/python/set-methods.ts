@@ -1,4 +1,4 @@
-/** The methods of `set`. */
+/** Methods of `set`. */
 
 import { isSubset } from './comparison.ts';
 import { PythonException } from './exceptions.ts';
@@ -31,7 +31,7 @@ function compare(run: (left: PySet, right: PySet) => boolean): Method<PySet> {
   return defineMethod(['other'], [], (set, meter, other) => run(set, asSet(other, meter)));
 }
 
-/** Those that templates can reach. */
+/** Methods of `set` for templates. */
 export const setMethods: Methods<PySet> = new Map<string, Method<PySet>>([
   ['add', change((set, member) => set.add(member))],
   ['discard', change((set, member) => void set.delete(member))],

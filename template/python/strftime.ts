@@ -1,4 +1,4 @@
-/** Dates in the forms of Python's `strftime`. */
+/** Formats dates like Python's `strftime`. */
 
 const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
 const months =
@@ -14,7 +14,7 @@ function dayOfYear(date: Date): number {
   return Math.floor((date.getTime() - Date.UTC(date.getUTCFullYear(), 0, 1)) / 86_400_000) + 1;
 }
 
-/** Python's `strftime` of a date in UTC; what it does not know stays as it is. */
+/** Formats a date in UTC. Unknown directives are left unchanged. */
 export function strftime(date: Date, format: string): string {
   return format.replace(/%(.)/gs, (whole, letter: string) => fields[letter]?.(date) ?? whole);
 }

@@ -1,4 +1,4 @@
-/** The methods of `str`. */
+/** Methods of `str`. */
 
 import { PythonException, typeError, valueError } from './exceptions.ts';
 import { defineMethod, type Method, type Methods } from './functions.ts';
@@ -29,7 +29,10 @@ import { Bytes, Dict, isText, Tuple, textOf, Undefined, type Value } from './val
 
 type TextMethod = Method<string>;
 
-/** An argument that must be text. @throws PythonException TypeError */
+/**
+ * Returns a text argument.
+ * @throws PythonException TypeError
+ */
 function asText(value: Value): string {
   if (isText(value)) return textOf(value);
   if (value instanceof Undefined) throw value.error();
@@ -47,7 +50,7 @@ function textPredicate(answer: (text: string) => boolean): TextMethod {
   return defineMethod([], [], (text) => text !== '' && answer(text));
 }
 
-/** Where a search begins and ends. */
+/** Returns the start and end of a search. */
 function range(text: string, start: Value, end: Value): { from: number; to: number } {
   const length = textLength(text);
   const clip = (value: Value, fallback: number): number => {
@@ -117,7 +120,7 @@ function justified(share: (missing: number, width: number) => number): TextMetho
   });
 }
 
-/** CPython's way to share out an odd number. */
+/** Splits padding like CPython if it is odd. */
 function half(missing: number, width: number): number {
   return Math.floor(missing / 2) + (missing & width & 1);
 }
@@ -165,7 +168,10 @@ function splitWordsFromEnd(text: string, limit: number): string[] {
   return reversed.map((word) => charactersOf(word).reverse().join('')).reverse();
 }
 
-/** `separator.join(items)`. @throws PythonException TypeError */
+/**
+ * Implements `separator.join(items)`.
+ * @throws PythonException TypeError
+ */
 function joinTexts(separator: string, items: Value, meter: UsageMeter): string {
   const texts: string[] = [];
   const iterator = iterate(items);
@@ -183,7 +189,7 @@ function joinTexts(separator: string, items: Value, meter: UsageMeter): string {
   return texts.join(separator);
 }
 
-/** `text.replace(old, new, count)`. */
+/** Implements `text.replace(old, new, count)`. */
 export function replaceText(
   text: string,
   old: string,
@@ -246,7 +252,7 @@ function zeroFill(text: string, width: number, meter: UsageMeter): string {
   return sign + '0'.repeat(missing) + text.slice(sign.length);
 }
 
-/** `str.translate` with a dict from numbers to texts, numbers or `None`. */
+/** Implements `str.translate` with a dict from numbers to texts, numbers or `None`. */
 function translate(text: string, table: Value): string {
   if (!(table instanceof Dict)) throw typeError(`'${typeName(table)}' object is not subscriptable`);
   let result = '';
@@ -270,7 +276,7 @@ const questions = Object.entries(characterTests).map(
   ([name, ask]) => [name, textPredicate(ask)] as const,
 );
 
-/** All of them but `format` and `format_map`, which need to look at attributes. */
+/** Methods of `str`, except `format` and `format_map`, which need attribute look-ups. */
 export const stringMethods: Methods<string> = new Map<string, TextMethod>([
   ...questions,
   ['capitalize', plain(capitalize)],

@@ -1,4 +1,4 @@
-/** `value[start:stop:step]` and `value[index]`. */
+/** Implements `value[start:stop:step]` and `value[index]`. */
 
 import { PythonException, typeError, valueError } from './exceptions.ts';
 import { toInteger } from './numbers.ts';
@@ -19,14 +19,17 @@ import {
   type Value,
 } from './values.ts';
 
-/** The three parts of a slice; `None` where one is left out. */
+/** Parts of a slice. An omitted part is `None`. */
 export interface Slice {
   readonly start: Value;
   readonly stop: Value;
   readonly step: Value;
 }
 
-/** @throws PythonException TypeError, ValueError */
+/**
+ * Implements slices.
+ * @throws PythonException TypeError, ValueError
+ */
 export function sliceOf(value: Value, slice: Slice): Value {
   if (value instanceof Undefined) throw value.error();
   if (Array.isArray(value)) return sliceItems(value, slice);
@@ -77,7 +80,10 @@ function resolveSlice(
   return { start, step, count: Math.max(0, Math.ceil((stop - start) / step)) };
 }
 
-/** @throws PythonException TypeError */
+/**
+ * Converts a part of a slice to a number.
+ * @throws PythonException TypeError
+ */
 function sliceIndex(value: Value): number {
   if (isInteger(value)) return Number(value);
   if (value instanceof Undefined) throw value.error();
@@ -85,8 +91,8 @@ function sliceIndex(value: Value): number {
 }
 
 /**
- * `value[key]`, or undefined where Python raises `LookupError` or `TypeError`, which templates take
- * for an undefined value.
+ * Implements `value[key]`. Returns `undefined` where Python raises `LookupError` or `TypeError`;
+ * templates treat that as an undefined value.
  */
 export function tryItem(value: Value, key: Value): Value | undefined {
   if (value instanceof Dict) {
@@ -113,7 +119,7 @@ function itemAt(value: Value, at: number): Value | undefined {
   return isPyObject(value) ? value.item?.(at) : undefined;
 }
 
-/** Whether a value can be a key. */
+/** Whether a value can be a key of a dict. */
 export function isHashable(value: Value): boolean {
   if (value instanceof Tuple) return value.items.every(isHashable);
   return !(
@@ -123,12 +129,15 @@ export function isHashable(value: Value): boolean {
   );
 }
 
-/** A `KeyError` for a key. */
+/** Creates a `KeyError`. */
 export function keyError(key: Value): PythonException {
   return new PythonException('KeyError', isText(key) ? textRepr(textOf(key)) : repr(key));
 }
 
-/** A number as an index, for methods. @throws PythonException TypeError */
+/**
+ * Converts a value to an index.
+ * @throws PythonException TypeError
+ */
 export function asIndex(value: Value): number {
   if (isInteger(value)) return Number(value);
   if (value instanceof Undefined) throw value.error();

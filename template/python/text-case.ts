@@ -1,4 +1,4 @@
-/** Upper and lower case, and the tests of `str` about characters. */
+/** Case conversion and character tests of `str`. */
 
 import { charactersOf, isWhitespace } from './text.ts';
 
@@ -7,7 +7,7 @@ const upper = /\p{Uppercase}/u;
 const lower = /\p{Lowercase}/u;
 const title = /\p{Lt}/u;
 
-/** `str.title`: every letter after something that has no case. */
+/** Implements `str.title`: capitalizes every letter after an uncased character. */
 export function toTitle(text: string): string {
   let result = '';
   let isInside = false;
@@ -18,36 +18,36 @@ export function toTitle(text: string): string {
   return result;
 }
 
-/** `str.capitalize`. */
+/** Implements `str.capitalize`. */
 export function capitalize(text: string): string {
   const [first = ''] = text;
   return titleCharacter(first) + text.slice(first.length).toLowerCase();
 }
 
-/** The first of what upper case gives: `ß` becomes `Ss`. */
+/** Converts a character to title case: `ß` becomes `Ss`. */
 function titleCharacter(character: string): string {
   const [first = '', ...rest] = character.toUpperCase();
   return first + rest.join('').toLowerCase();
 }
 
-/** `str.swapcase`. */
+/** Implements `str.swapcase`. */
 export function swapCase(text: string): string {
   return charactersOf(text)
     .map((c) => (upper.test(c) ? c.toLowerCase() : lower.test(c) ? c.toUpperCase() : c))
     .join('');
 }
 
-/** `str.islower`: letters with case, and none of them upper. */
+/** Implements `str.islower`: at least one cased letter, and none in upper case. */
 export function isLower(text: string): boolean {
   return lower.test(text) && !upper.test(text) && !title.test(text);
 }
 
-/** `str.isupper`. */
+/** Implements `str.isupper`. */
 export function isUpper(text: string): boolean {
   return upper.test(text) && !lower.test(text) && !title.test(text);
 }
 
-/** `str.istitle`. */
+/** Implements `str.istitle`. */
 export function isTitle(text: string): boolean {
   let wasCased = false;
   let hasCased = false;
@@ -61,7 +61,7 @@ export function isTitle(text: string): boolean {
   return hasCased;
 }
 
-/** The questions that are about every character, for a text that is not empty. */
+/** Tests that must hold for every character of a non-empty text. */
 export const characterTests: Readonly<Record<string, (text: string) => boolean>> = {
   isalnum: (text) => /^[\p{L}\p{Nd}\p{Nl}\p{No}]+$/u.test(text),
   isalpha: (text) => /^\p{L}+$/u.test(text),
@@ -72,7 +72,7 @@ export const characterTests: Readonly<Record<string, (text: string) => boolean>>
   isspace: isWhitespace,
 };
 
-/** `str.isidentifier`. */
+/** Implements `str.isidentifier`. */
 export function isIdentifier(text: string): boolean {
   return /^[\p{ID_Start}_][\p{ID_Continue}]*$/u.test(text);
 }

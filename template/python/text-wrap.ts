@@ -1,20 +1,23 @@
-/** `textwrap.wrap` for one line. Tabs and spaces stay as they are. */
+/** Implements `textwrap.wrap` for one line. Tabs and spaces are not changed. */
 
 import { PythonException } from './exceptions.ts';
 import { charactersOf, isWhitespace, textLength } from './text.ts';
 
-/** How a line is wrapped. */
+/** Options for wrapping a line. */
 export interface WrapOptions {
   readonly width: number;
   readonly breakLongWords: boolean;
   readonly breakOnHyphens: boolean;
 }
 
-/** Words with the hyphens that may end a line, and the space between them. */
+/** Matches words, hyphens at which a line may break, and whitespace between words. */
 const withHyphens =
   /[\t\n\v\f\r ]+|(?<=[\w!"'&.,?])-{2,}(?=\w)|[^\t\n\v\f\r ]+?(?:-(?:(?<=[^\d\W]{2}-)|(?<=[^\d\W]-[^\d\W]-))(?=[^\d\W]-?[^\d\W])|(?=[\t\n\v\f\r ]|$)|(?<=[\w!"'&.,?])(?=-{2,}\w))/g;
 
-/** @throws PythonException ValueError */
+/**
+ * Wraps a line.
+ * @throws PythonException ValueError
+ */
 export function wrapLine(
   line: string,
   { width, breakLongWords, breakOnHyphens }: WrapOptions,

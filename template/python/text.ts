@@ -1,7 +1,7 @@
-/** Python's view of text: characters are code points, and white space is what Unicode says. */
+/** Text functions of Python: characters are code points, and whitespace is defined by Unicode. */
 
 const surrogate = /[\ud800-\udfff]/;
-/** What `str.isspace` takes, as a character class. */
+/** Character class of `str.isspace`. */
 export const spaceClass: string =
   '[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]';
 const leading = new RegExp(`^${spaceClass}+`);
@@ -10,45 +10,45 @@ const isSpace = new RegExp(spaceClass);
 const lineBreaks = '\\n\\r\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029';
 const lineBreak = new RegExp(`\\r\\n|[${lineBreaks}]`, 'g');
 
-/** `len()`. */
+/** Implements `len()`. */
 export function textLength(text: string): number {
   return surrogate.test(text) ? Array.from(text).length : text.length;
 }
 
-/** The characters, one by one. */
+/** Returns the characters of a text. */
 export function charactersOf(text: string): string[] {
   return surrogate.test(text) ? Array.from(text) : text.split('');
 }
 
-/** What lies between two places, both counted in characters and inside of the text. */
+/** Returns the text between two positions, counted in characters. */
 export function textBetween(text: string, start: number, stop: number): string {
   if (!surrogate.test(text)) return text.slice(start, Math.max(start, stop));
   return Array.from(text).slice(start, Math.max(start, stop)).join('');
 }
 
-/** The number of characters before a place in the JavaScript string. */
+/** Converts an index of a JavaScript string to a number of characters. */
 export function characterIndex(text: string, index: number): number {
   return index <= 0 ? index : textLength(text.slice(0, index));
 }
 
-/** `str.isspace`. */
+/** Implements `str.isspace`. */
 export function isWhitespace(text: string): boolean {
   return spaces.test(text);
 }
 
-/** `str.lstrip()`. */
+/** Implements `str.lstrip()`. */
 export function stripStart(text: string): string {
   return text.replace(leading, '');
 }
 
-/** `str.rstrip()`. */
+/** Implements `str.rstrip()`. */
 export function stripEnd(text: string): string {
   let end = text.length;
   while (end > 0 && isSpace.test(text.charAt(end - 1))) end -= 1;
   return text.slice(0, end);
 }
 
-/** `str.splitlines()`. */
+/** Implements `str.splitlines()`. */
 export function splitLines(text: string, keepEnds = false): string[] {
   const lines: string[] = [];
   let start = 0;
@@ -61,7 +61,7 @@ export function splitLines(text: string, keepEnds = false): string[] {
   return lines;
 }
 
-/** `str.split()` without a separator. */
+/** Implements `str.split()` without a separator. */
 export function splitWords(text: string, limit = -1): string[] {
   const words: string[] = [];
   let rest = stripStart(text);

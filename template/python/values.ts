@@ -1,12 +1,12 @@
 /**
- * Python's values. `None` is `null`, `bool`, `str` and `list` are JavaScript's own; an `int` is a
- * `number` while that is exact and a `bigint` beyond; all else has a class here.
+ * Python values. `None` is `null`; `bool`, `str` and `list` are JavaScript values. An `int` is a
+ * `number` while that is exact, otherwise a `bigint`. All other types have a class in this file.
  */
 
 import { rawNumber } from '#runtime/json.ts';
 import { PythonException, typeError } from './exceptions.ts';
 
-/** Any value of a template. */
+/** Any value in a template. */
 export type Value =
   | null
   | boolean
@@ -25,30 +25,30 @@ export type Value =
   | Undefined
   | PyObject;
 
-/** What a call passes on. */
+/** Arguments of a call. */
 export interface Arguments {
   readonly positional: readonly Value[];
   readonly named: ReadonlyMap<string, Value>;
 }
 
-/** Anything else that templates meet: functions, macros, loops, modules, views of a dict. */
+/** Any other object in templates: functions, macros, loops, modules, dict views. */
 export interface PyObject {
-  /** As `type(x).__name__` says it. */
+  /** Result of `type(x).__name__`. */
   readonly typeName: string;
-  /** The module's name and a dot, where the type is not built in. */
+  /** Module name with a trailing dot. Absent for built-in types. */
   readonly module?: string;
   repr(): string;
   str?(): string;
   attribute?(name: string): Value | undefined;
   item?(key: Value): Value | undefined;
-  /** The operator `in`. Default: compares with each item of `iterate`. */
+  /** Implements the operator `in`. Default: compares with each item of `iterate`. */
   contains?(member: Value): boolean;
   call?(args: Arguments): Value;
   iterate?(): Iterator<Value>;
   size?(): number;
 }
 
-/** A `float`; a class, because 2.0 is not 2 when it is printed. */
+/** A `float`. It needs a class, because 2.0 and 2 are printed differently. */
 export class Float {
   readonly value: number;
 
@@ -56,13 +56,13 @@ export class Float {
     this.value = value;
   }
 
-  /** The number with a fraction, so that readers of JSON do not take it for an integer. */
+  /** Returns the number with a fraction, so that JSON parsers do not read it as an integer. */
   toJSON(): unknown {
     return Number.isSafeInteger(this.value) ? rawNumber(`${this.value}.0`) : this.value;
   }
 }
 
-/** Text that is marked as safe HTML: what `|json`, `|yaml` and `|escape` give. */
+/** Text marked as safe HTML: the result of `|json`, `|yaml` and `|escape`. */
 export class Markup {
   readonly text: string;
 
@@ -71,7 +71,7 @@ export class Markup {
   }
 }
 
-/** A `bytes`. */
+/** A `bytes` value. */
 export class Bytes {
   readonly bytes: Uint8Array;
 
@@ -80,10 +80,10 @@ export class Bytes {
   }
 }
 
-/** A `tuple`. */
+/** A `tuple` value. */
 export class Tuple {
   readonly items: readonly Value[];
-  /** Set for what `groupby` gives: names for the two items. */
+  /** Names of the two items, set only for results of `groupby`. */
   readonly fields: readonly string[];
 
   constructor(items: readonly Value[], fields: readonly string[] = []) {
@@ -92,10 +92,13 @@ export class Tuple {
   }
 }
 
-/** What a key is found by; equal for what is equal in Python: 1, 1.0 and True. */
+/** Look-up key of a value. Equal for values that are equal in Python, such as 1, 1.0 and True. */
 export type HashKey = string | number | bigint | null | object;
 
-/** @throws PythonException TypeError for what has no hash */
+/**
+ * Returns the look-up key of a value.
+ * @throws PythonException TypeError for unhashable values
+ */
 export function hashKey(value: Value): HashKey {
   switch (typeof value) {
     case 'string':
@@ -126,7 +129,10 @@ function floatKey(value: number): HashKey {
   return Object.is(value, -0) ? 0 : value;
 }
 
-/** A tuple that holds an object, which has no value to compare, is found by itself only. */
+/**
+ * Returns the look-up key of a tuple. A tuple with an object, which cannot be compared, equals only
+ * itself.
+ */
 function tupleKey(tuple: Tuple): HashKey {
   let key = '\0t';
   for (const item of tuple.items) {
@@ -138,7 +144,7 @@ function tupleKey(tuple: Tuple): HashKey {
   return key;
 }
 
-/** A `dict`: keeps the order of insertion, and any hashable value is a key. */
+/** A `dict` in insertion order. Any hashable value can be a key. */
 export class Dict {
   readonly #entries = new Map<HashKey, [Value, Value]>();
 
@@ -158,7 +164,7 @@ export class Dict {
     return this.#entries.has(hashKey(key));
   }
 
-  /** A key that is there already stays as it was first written. */
+  /** Sets a value. As in Python, an existing key object is not replaced. */
   set(key: Value, value: Value): void {
     const hash = hashKey(key);
     const known = this.#entries.get(hash);
@@ -187,7 +193,7 @@ export class Dict {
   }
 }
 
-/** A `set`. Python's order is arbitrary; here it is that of insertion. */
+/** A `set` in insertion order. In Python the order is arbitrary. */
 export class PySet {
   readonly #members = new Map<HashKey, Value>();
 
@@ -221,7 +227,7 @@ export class PySet {
   }
 }
 
-/** A `range`. */
+/** A `range` value. */
 export class Range {
   readonly start: number;
   readonly stop: number;
@@ -238,10 +244,10 @@ export class Range {
   }
 }
 
-/** A generator or another iterator: can be gone through once. */
+/** A generator or another iterator, which can be iterated only once. */
 export class Lazy {
   readonly iterator: Iterator<Value>;
-  /** What `type(x).__name__` says, e.g. `generator`. */
+  /** Result of `type(x).__name__`, for example `generator`. */
   readonly typeName: string;
 
   constructor(iterator: Iterator<Value>, typeName = 'generator') {
@@ -250,10 +256,10 @@ export class Lazy {
   }
 }
 
-/** What a name, key or attribute gives that is not there. */
+/** Value of a name, key or attribute that does not exist. */
 export class Undefined {
   readonly message: string;
-  /** Whether any use but `is defined` and `|default` fails; Salt's default. */
+  /** Whether every use except `is defined` and `|default` fails. This is Salt's default. */
   readonly isStrict: boolean;
   readonly #kind: string;
 
@@ -268,22 +274,22 @@ export class Undefined {
   }
 }
 
-/** Text, marked or not. */
+/** Whether a value is text, with or without markup. */
 export function isText(value: Value): value is string | Markup {
   return typeof value === 'string' || value instanceof Markup;
 }
 
-/** The characters of a text. */
+/** Returns the characters of a text. */
 export function textOf(value: string | Markup): string {
   return typeof value === 'string' ? value : value.text;
 }
 
-/** An `int`, and as in Python a `bool` is one. */
+/** Whether a value is an `int`. As in Python, a `bool` is one. */
 export function isInteger(value: Value): value is number | bigint | boolean {
   return typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean';
 }
 
-/** Those that have no class of their own above. */
+/** Whether a value is an object without a class of its own in this file. */
 export function isPyObject(value: Value): value is PyObject {
   return typeof value === 'object' && value !== null && 'repr' in value;
 }

@@ -6,14 +6,14 @@ import { escapeCharacter } from './yaml-quoted.ts';
 const bestWidth = 80;
 const isBreak = (character: string): boolean => /[\n\x85\u2028\u2029]/.test(character);
 
-/** Writes scalars and indicators, and knows the column. */
+/** Writes scalars and indicators, and tracks the column. */
 export class YamlEmitter {
   readonly #meter: UsageMeter;
   #text = '';
   #column = 0;
-  /** Whether the last thing written was white space. */
+  /** Whether the last output was whitespace. */
   #isSpaced = true;
-  /** Whether nothing but indicators of blocks stands on the line. */
+  /** Whether the line contains only block indicators. */
   #isIndented = true;
   indent = 0;
 
@@ -54,7 +54,7 @@ export class YamlEmitter {
     }
   }
 
-  /** Lines below an indicator `|`. */
+  /** Writes lines below an indicator `|`. */
   literal(lines: readonly string[]): void {
     this.indicator('|', { needsSpace: true });
     for (const line of lines) {
@@ -121,7 +121,7 @@ export class YamlEmitter {
     this.indicator('"');
   }
 
-  /** Between double quotes as libyaml writes it: folded at blanks alone. */
+  /** Writes a double-quoted scalar like libyaml, which breaks lines only at spaces. */
   libyamlDouble(text: string, canSplit: boolean): void {
     this.indicator('"', { needsSpace: true });
     const all = Array.from(text);
@@ -158,7 +158,9 @@ export class YamlEmitter {
   }
 }
 
-/** A text in runs of spaces, of line breaks, and of all else, with the place of each. */
+/**
+ * Splits a text into runs of spaces, of line breaks, and of other characters, each with its index.
+ */
 function* runsOf(text: string): Generator<readonly [number, string]> {
   for (const match of text.matchAll(/ +|[\n\x85\u2028\u2029]+|[^ \n\x85\u2028\u2029]+/g)) {
     yield [match.index, match[0]];

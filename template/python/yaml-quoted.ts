@@ -1,4 +1,4 @@
-/** Quoted scalars as PyYAML's emitter writes them, without folding lines. */
+/** Writes quoted scalars like PyYAML's emitter, without folding lines. */
 
 const short: Readonly<Record<string, string>> = {
   '\0': '\\0',
@@ -18,25 +18,25 @@ const short: Readonly<Record<string, string>> = {
   '\u2029': '\\P',
 };
 
-/** A text between double quotes. With `unicode`, characters beyond ASCII stay as they are. */
+/** Writes a text in double quotes. With `unicode`, non-ASCII characters are not escaped. */
 export function doubleQuoted(text: string, unicode = false): string {
   let quoted = '';
   for (const character of text) quoted += escapeCharacter(character, unicode);
   return `"${quoted}"`;
 }
 
-/** A character as it stands between double quotes. */
+/** Escapes a character for double quotes if necessary. */
 export function escapeCharacter(character: string, unicode: boolean): string {
   if (unicode && character === '\xa0') return character;
   const known = short[character];
   if (known !== undefined) return known;
   if (character >= ' ' && character <= '~') return character;
   if (unicode && /[\xa1-\ud7ff\ue000-\ufefe\uff00-\ufffd]/.test(character)) return character;
-  // No character beyond the basic plane is taken for printable.
+  // Characters beyond the basic multilingual plane are treated as not printable.
   return escapeSequence(character);
 }
 
-/** A character as an escape between double quotes. */
+/** Returns the escape sequence of a character. */
 function escapeSequence(character: string): string {
   const known = short[character];
   if (known !== undefined) return known;
@@ -46,7 +46,7 @@ function escapeSequence(character: string): string {
   return code <= 0xffff ? `\\u${hex.padStart(4, '0')}` : `\\U${hex.padStart(8, '0')}`;
 }
 
-/** A text between single quotes: every line break is written twice. */
+/** Writes a text in single quotes. Line breaks are doubled. */
 export function singleQuoted(text: string): string {
   const doubled = text.replaceAll("'", "''");
   return `'${doubled.replace(/[\n\x85\u2028\u2029]+/g, (breaks) => (breaks.startsWith('\n') ? '\n' : '') + breaks)}'`;

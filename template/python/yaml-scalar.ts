@@ -1,4 +1,4 @@
-/** Plain scalars of YAML 1.1 as PyYAML represents and reads them, with Salt's changes. */
+/** Parses and writes plain scalars of YAML 1.1 like PyYAML, with Salt's changes. */
 
 import { floatRepr, parseFloatText } from './floats.ts';
 import {
@@ -11,7 +11,7 @@ import {
 } from './numbers.ts';
 import { Bytes, Float, isInteger, type Value } from './values.ts';
 
-/** The text of a scalar that is no string; undefined for anything else. */
+/** Returns the text of a non-string scalar, or `undefined` for other values. */
 export function representScalar(value: Value): string | undefined {
   if (value === null) return 'null';
   if (typeof value === 'boolean') return String(value);
@@ -19,7 +19,7 @@ export function representScalar(value: Value): string | undefined {
   return value instanceof Float ? representFloat(value.value) : undefined;
 }
 
-/** YAML 1.1 wants a point before the exponent. */
+/** Formats a float. YAML 1.1 requires a point before the exponent. */
 function representFloat(value: number): string {
   if (Number.isNaN(value)) return '.nan';
   if (!Number.isFinite(value)) return value > 0 ? '.inf' : '-.inf';
@@ -27,7 +27,7 @@ function representFloat(value: number): string {
   return text.includes('.') || !text.includes('e') ? text : text.replace('e', '.0e');
 }
 
-/** Forms of the scalars that are no text, by their tags. */
+/** Patterns of non-text scalars by tag. */
 export const scalarForms = {
   bool: /^(?:yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$/,
   null: /^(?:~|null|Null|NULL|)$/,
@@ -38,10 +38,10 @@ export const scalarForms = {
     /^(?:\d{4}-\d{2}-\d{2}|\d{4}-\d\d?-\d\d?(?:[Tt]|[ \t]+)\d\d?:\d{2}:\d{2}(?:\.\d*)?(?:[ \t]*(?:Z|[-+]\d\d?(?::\d{2})?))?)$/,
 } as const;
 
-/** The tags that a scalar can have, without `tag:yaml.org,2002:`. */
+/** Tags of scalars, without `tag:yaml.org,2002:`. */
 export type ScalarTag = 'null' | 'bool' | 'int' | 'float' | 'merge' | 'value' | 'timestamp' | 'str';
 
-/** The tag of a scalar that is written plain and without one. */
+/** Returns the tag of a plain scalar without an explicit tag. */
 export function resolveTag(text: string): ScalarTag {
   if (scalarForms.null.test(text)) return 'null';
   if (scalarForms.bool.test(text)) return 'bool';
@@ -52,7 +52,10 @@ export function resolveTag(text: string): ScalarTag {
   return scalarForms.timestamp.test(text) ? 'timestamp' : 'str';
 }
 
-/** The value of a scalar with a tag; undefined where its text does not fit, or nobody knows the tag. */
+/**
+ * Converts a scalar with a tag to a value. Returns `undefined` if the text is not valid for the tag
+ * or the tag is unknown.
+ */
 export function constructScalar(tag: string, text: string): Value | undefined {
   switch (tag) {
     case 'str':
@@ -82,7 +85,9 @@ const bools: Readonly<Record<string, boolean>> = {
   off: false,
 };
 
-/** Salt takes leading zeros away, so that a mode like 0755 stays what it looks like. */
+/**
+ * Parses an integer. Salt removes leading zeros, so that a file mode such as 0755 keeps its digits.
+ */
 function constructInteger(text: string): Integer | undefined {
   const isOctalLike = text.startsWith('0') && !/^0[bx]/.test(text) && text !== '0';
   const plain = (isOctalLike ? text.replace(/^0+/, '') || '0' : text).replaceAll('_', '');

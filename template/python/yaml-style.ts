@@ -1,8 +1,8 @@
-/** Chooses the style of a scalar as PyYAML's emitter does. */
+/** Selects the style of a scalar like PyYAML's emitter. */
 
 import { resolveTag } from './yaml-scalar.ts';
 
-/** Where a scalar stands. */
+/** Position of a scalar. */
 interface ScalarPosition {
   readonly isInFlow: boolean;
   readonly isKey: boolean;
@@ -14,7 +14,7 @@ const blockIndicators =
   /^(?:---|\.\.\.)|^[#,[\]{}&*!|>'"%@`]|^[?:-](?=[\0 \t\r\n\x85\u2028\u2029]|$)|:(?=[\0 \t\r\n\x85\u2028\u2029]|$)|[\0 \t\r\n\x85\u2028\u2029]#/;
 const flowIndicators = /^[?:]|[,?[\]{}:]/;
 
-/** Plain, in single or in double quotes. */
+/** Returns the style: plain, single-quoted or double-quoted. */
 export function scalarStyle(
   text: string,
   { isInFlow, isKey }: ScalarPosition,
@@ -33,7 +33,7 @@ function isPlain(text: string, isInFlow: boolean, isMultiline: boolean): boolean
   return !isInFlow || !flowIndicators.test(text);
 }
 
-/** Whether a text fits on the line of its key. */
+/** Whether a text can be a key on one line. */
 export function isSimpleKey(text: string, isLibyaml: boolean): boolean {
   if (isLibyaml) return text.length <= 128 && !/[\r\n\x85\u2028\u2029]/.test(text);
   return text !== '' && text.length < 128 && !breaks.test(text);

@@ -1,5 +1,5 @@
 /**
- * YAML 1.1 as PyYAML writes values for Salt, and what plain scalars mean to it
+ * Writes YAML 1.1 like PyYAML does for Salt
  * [salt/utils/yamldumper.py].
  */
 
@@ -12,22 +12,28 @@ import { YamlEmitter } from './yaml-emitter.ts';
 import { representScalar } from './yaml-scalar.ts';
 import { isSimpleKey, scalarStyle } from './yaml-style.ts';
 
-/** How YAML is written. */
+/** Options for writing YAML. */
 export interface DumpOptions {
-  /** Everything in braces and brackets, nothing, or only lists and dicts of scalars (`null`). */
+  /**
+   * Whether collections use braces and brackets: always, never, or only for collections of scalars
+   * (`null`).
+   */
   readonly flowStyle: boolean | null;
-  /** Spaces for each level. Default 2. */
+  /** Spaces per level. Default: 2. */
   readonly indent?: number;
   /**
-   * Whether to write as libyaml does, which Salt uses for `--out yaml`: bytes stand below `|`, and
-   * text in double quotes is folded at blanks alone. Default false: as PyYAML's own emitter, which
+   * Whether to write like libyaml, which Salt uses for `--out yaml`: bytes below `|`, and
+   * double-quoted text is broken only at spaces. Default: false, like PyYAML's own emitter, which
    * Salt uses in templates.
    */
   readonly isLibyaml?: boolean;
   readonly meter: UsageMeter;
 }
 
-/** @throws LimitExceeded */
+/**
+ * Writes a value as YAML.
+ * @throws LimitExceeded
+ */
 export function dumpYaml(value: Value, options: DumpOptions): string {
   const writer = new YamlWriter(options);
   writer.findShared(value);
@@ -40,7 +46,7 @@ interface NodePosition {
   readonly isInMapping: boolean;
 }
 
-/** What is written as a mapping or a sequence. */
+/** A value that is written as a mapping or a sequence. */
 export type Collection = Value[] | Tuple | Dict | PySet;
 
 class YamlWriter {
@@ -48,7 +54,7 @@ class YamlWriter {
   readonly #emitter: YamlEmitter;
   readonly #perLevel: number;
   readonly #walk: RecursionGuard;
-  /** Lists and dicts that are there more than once, with their anchors in order. */
+  /** Anchors of the collections that occur more than once, in order. */
   readonly #anchors = new Map<object, string>();
   readonly #seen = new Set<object>();
   readonly #written = new Set<object>();
@@ -61,7 +67,10 @@ class YamlWriter {
     this.#walk = options.meter.walk();
   }
 
-  /** What is there twice gets an anchor, numbered by its second place. */
+  /**
+   * Finds collections that occur more than once. They get an anchor, numbered by the second
+   * occurrence.
+   */
   findShared(value: Value): void {
     if (!isCollection(value)) return;
     if (this.#seen.has(value)) {
@@ -205,7 +214,7 @@ class YamlWriter {
       else this.#emitter.double(`${Buffer.from(value.bytes).toString('base64')}\n`, !isKey);
       return;
     }
-    // Salt writes objects that have no YAML as NULL, marked text among them.
+    // Salt writes objects without a YAML form as NULL, including marked text.
     if (typeof value !== 'string') {
       const text = isLibyaml && isPyObject(value) ? str(value) : 'NULL';
       this.#emitter.plain(representScalar(value) ?? text, !isKey);
@@ -236,7 +245,10 @@ class YamlWriter {
   }
 }
 
-/** In order, where the keys have one. @throws LimitExceeded */
+/**
+ * Sorts keys if they have an order.
+ * @throws LimitExceeded
+ */
 function sortedKeys(keys: Value[], meter: UsageMeter): Value[] {
   try {
     return sortValues(keys, {}, meter);
@@ -246,7 +258,7 @@ function sortedKeys(keys: Value[], meter: UsageMeter): Value[] {
   }
 }
 
-/** What is written as a mapping or a sequence. */
+/** Whether a value is written as a mapping or a sequence. */
 export function isCollection(value: Value): value is Collection {
   return (
     Array.isArray(value) ||

@@ -317,7 +317,7 @@ test('a rate counts who acts, whichever roles they come with', (t) => {
   t.is(decide(command(nova), policy).effect, 'allow');
 });
 
-test('what is remembered of a subject is not taken for one with other roles', (t) => {
+test('a remembered decision is not reused for the same subject with other roles', (t) => {
   const policy = policyOf([rule({ role: 'trove-admin' })]);
   t.is(decide(command({ ...trove, roles: [] }), policy).effect, 'deny');
   t.is(decide(command(trove), policy).effect, 'allow');
@@ -423,7 +423,7 @@ function may(...rules: PolicyRule[]): boolean {
 const base = { subject: { user: 'fred' }, action: 'publish' } as const;
 const all = allow('all', { ...base, resource: { fun: '*' } });
 
-test('who may publish everything everywhere is unlimited', (t) => {
+test('a subject that may publish everything everywhere is unlimited', (t) => {
   t.true(may(all));
   t.true(may(allow('all', { ...base, resource: { fun: { regex: '.*' } } })));
   t.true(may(allow('group', { ...base, subject: { group: 'ops' }, resource: { fun: '*' } })));
@@ -444,7 +444,7 @@ test('any condition on a rule, and any rule that denies, is a limit', (t) => {
   t.true(may(all, deny('no', { ...base, subject: { user: 'ann' }, resource: { fun: 'cmd.run' } })));
 });
 
-test('who may publish everything may not therefore call runners or wheel functions', (t) => {
+test('the right to publish everything does not include runners or wheel functions', (t) => {
   const may = (action: 'runner' | 'wheel', ...rules: PolicyRule[]): boolean =>
     isUnlimited(fred, policyOf(rules, { now: () => now }), action);
   const runners = allow('runners', { ...base, action: 'runner', resource: { fun: '*' } });

@@ -75,7 +75,7 @@ test('a rule names its place where it was written', (t) => {
   t.deepEqual(asker([rule])('my/tag').origin, origin);
 });
 
-test('what a rule about it lacks is said', (t) => {
+test('a denial states the condition that a matching rule does not meet', (t) => {
   const rule = allow('small', { ...ask, resource: { tag: 'my/*', bytes: 10 } });
   const { effect, reason } = asker([rule])('my/tag', { bytes: 11 });
   t.is(effect, 'deny');
@@ -130,7 +130,7 @@ test('a rate counts each function of a job', (t) => {
   t.is(publish('test.ping', 'test.echo'), 'deny');
 });
 
-test('of several rules that permit, the first one is named', (t) => {
+test('the decision names the first of several rules that permit', (t) => {
   const named = (tag: string, minion: string): PolicyRule =>
     allow(`${tag} ${minion}`, { ...ask, subject: { minion }, resource: { tag } });
   const rules = ['my/tag', 'my/*', 'm*'].flatMap((tag) =>
@@ -141,7 +141,7 @@ test('of several rules that permit, the first one is named', (t) => {
   }
 });
 
-test('whose mine it is decides for that one, and not for others', (t) => {
+test('a rule about the mine of one minion does not apply to others', (t) => {
   const mine = { subject: { minion: '*' }, action: 'mine' } as const;
   const read = (rules: readonly PolicyRule[], owner?: string): string => {
     const resource = { fun: 'test.id', ...(owner === undefined ? {} : { owner }) };
@@ -458,7 +458,7 @@ test('a function that runs any other is permitted by its name, and by no pattern
   t.is(ask(user('fred', 'pam'), 'state.orchestrate', { action: 'runner' }), 'allow');
 });
 
-test('what is named in place of a user is a pattern, and what a user is named is none', (t) => {
+test('user names in the configuration are patterns, and the name of a user is never one', (t) => {
   const ask = userRightsAsker({ publisherAcl: { 'ops-.*': ['test.ping'], 'dev?': ['test.ping'] } });
   t.is(ask(user('ops-ann'), 'test.ping'), 'allow');
   t.is(ask(user('dev1'), 'test.ping'), 'allow');
@@ -477,7 +477,7 @@ test('the blacklist forbids what others permit', (t) => {
   t.is(ask(user('fred'), 'test.ping,test.fib'), 'deny');
 });
 
-test('what is forbidden by an expression that cannot be read is forbidden to all', (t) => {
+test('an unreadable expression in a blacklist forbids everything it guards to everybody', (t) => {
   const publisherAcl = { fred: ['.*'] };
   for (const publisherAclBlacklist of [
     { users: ['^(?!sudo_).*$'] },
@@ -533,7 +533,7 @@ test('grants hold for whom that back end has authenticated, and for groups that 
   t.is(ask(user('ops', 'pam'), 'cmd.run'), 'deny');
 });
 
-test('what is granted to * is for those without grants of their own, unless permissive_acl', (t) => {
+test('grants to * apply to users without grants of their own, unless permissive_acl is set', (t) => {
   const externalAuth = { pam: { fred: ['test.ping'], '*': ['test.echo'] } };
   for (const permissiveAcl of [false, true]) {
     const ask = userRightsAsker({ externalAuth, permissiveAcl });
@@ -543,7 +543,7 @@ test('what is granted to * is for those without grants of their own, unless perm
   }
 });
 
-test('what cannot be read permits nothing and is told, and the rest holds', (t) => {
+test('an unreadable grant permits nothing and is reported, and the other grants apply', (t) => {
   const externalAuth = {
     pam: { fred: ['(', 7, { a: ['x'], b: ['y'] }, '@no.module', 'test.ping'], '^filename': '/u' },
     ldap: ['fred'],
@@ -635,7 +635,7 @@ test('a pattern means the end where it says so, not the place before a line brea
   t.false(check('ab\n'));
 });
 
-test('what JSON cannot say fits no schema', (t) => {
+test('values without a JSON form fit no schema', (t) => {
   const check = fits({});
   t.true(check({ a: [1, 'x', null, true] }));
   for (const odd of [new Map(), new Uint8Array(1), 1n, Number.NaN, { a: new Map() }]) {

@@ -139,7 +139,7 @@ async function start(t: ExecutionContext): Promise<Site> {
   };
 }
 
-test('what learn prints passes check, and replay says what it would change', async (t) => {
+test('the output of acl learn passes acl check, and acl replay lists its changes', async (t) => {
   const site = await start(t);
   const learned = await site.run('learn', '--since', '2000-01-01');
   t.is(learned.code, 0, learned.stderr);

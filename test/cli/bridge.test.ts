@@ -178,7 +178,7 @@ test('lint says what is wrong and where, and ends with 1', async (t) => {
   const file = catalog(t, good);
   const { code, stdout, stderr } = await runCli(['bridge', 'lint', file]);
   t.is(code, 1);
-  t.is(stdout, `${file}:10: demo.echo: parameters.level: no argument has this parameter\n`);
+  t.is(stdout, `${file}:10: demo.echo: parameters.level: no argument uses this parameter\n`);
   t.is(stderr, '1 commands are well.\n');
 });
 
@@ -218,7 +218,7 @@ test('types are declarations of the parameters', async (t) => {
 test('docs and types of a catalog with a mistake are none', async (t) => {
   const { code, stdout, stderr } = await runCli(['bridge', 'types', catalog(t, good)]);
   t.deepEqual([code, stdout], [78, '']);
-  t.regex(stderr, /no argument has this parameter/);
+  t.regex(stderr, /no argument uses this parameter/);
 });
 
 test('list and show say what the master has', async (t) => {
@@ -272,13 +272,13 @@ test('lint, docs and types know plans', async (t) => {
   const file = catalog(t, planned);
   t.is((await runCli(['bridge', 'lint', file])).stderr, '2 commands and 1 plans are well.\n');
   const bad = catalog(t, planned.replace('needs: [one]', 'needs: [two]'));
-  t.regex((await runCli(['bridge', 'lint', bad])).stdout, /demo\.twice: steps: .* in a circle/);
+  t.regex((await runCli(['bridge', 'lint', bad])).stdout, /demo\.twice: steps: circular dependency/);
   const docs = await runCli(['bridge', 'docs', file]);
   t.true(docs.stdout.includes('## `demo.twice`'));
   t.true(docs.stdout.includes('| `all` | 1 | 3 | Those who say it. |'));
   t.false(docs.stdout.includes('| `first` |'));
   t.true(
-    docs.stdout.includes('- two: `demo.echo` on all, after one; taken back by `mysql.list-users`'),
+    docs.stdout.includes('- two: `demo.echo` on all, after one; undone by `mysql.list-users`'),
   );
   const types = await runCli(['bridge', 'types', file]);
   const declared =
@@ -437,7 +437,7 @@ test('create prints the ticket alone where that is asked for, and everything as 
   t.deepEqual(JSON.parse((await runCli([...argv, '--json'], options)).stdout), made);
 });
 
-test('whoever waits is told each state, and fails with the enrolment', async (t) => {
+test('enroll --wait prints each state, and fails if the enrolment fails', async (t) => {
   const failed: Enrolment = { ...enrolment, state: 'failed', reason: 'no \u001b[2Jservice' };
   const { options } = fakeEnrolmentBridge(null, [enrolment, failed]);
   const { code, stderr } = await runCli(['enroll', 'wait', enrolment.number], options);
@@ -456,7 +456,7 @@ test('enrolments are listed and shown', async (t) => {
   );
 });
 
-test('what is imported comes from a file or standard input, with one project for all', async (t) => {
+test('enroll import reads a file or standard input, with one default project', async (t) => {
   const { calls, options } = fakeEnrolmentBridge([enrolment]);
   const input = JSON.stringify([
     { id: 'a', fingerprint: 'ff' },

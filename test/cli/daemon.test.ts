@@ -158,7 +158,7 @@ test('without a service manager nothing is started', async (t) => {
   t.is(output.text, '');
 });
 
-test('who does not serve yet, or closes, does not say that it reloads', async (t) => {
+test('a service that is not ready yet, or is closing, does not report a reload', async (t) => {
   const told: (string | undefined)[] = [];
   const service = new ServiceReporter(async (first) => {
     told.push(first);
@@ -273,9 +273,11 @@ test('the first Ctrl-C interrupts, the second one ends', async (t) => {
 const asRoot = testWhere(process.getuid?.() === 0, 'root');
 const run = promisify(execFile);
 
-asRoot("whoever gives up root keeps none of root's groups, and cannot come back", async (t) => {
-  const module = new URL('../../server/process/account.ts', import.meta.url);
-  const program = `
+asRoot(
+  "a process that gives up root keeps none of root's groups, and cannot regain them",
+  async (t) => {
+    const module = new URL('../../server/process/account.ts', import.meta.url);
+    const program = `
     import { becomeAccount } from ${JSON.stringify(module.href)};
     process.setgroups([0, 4, 65534]);
     becomeAccount({ name: 'nobody', uid: 65534, gid: 65534 });
@@ -283,8 +285,9 @@ asRoot("whoever gives up root keeps none of root's groups, and cannot come back"
     try { process.setuid(0); } catch { isBack = false; }
     console.log(JSON.stringify([process.getuid(), process.getgid(), process.getgroups(), isBack]));
   `;
-  const { stdout } = await run(process.execPath, ['--input-type=module', '-e', program], {
-    cwd: '/',
-  });
-  t.deepEqual(JSON.parse(stdout), [65534, 65534, [65534], false]);
-});
+    const { stdout } = await run(process.execPath, ['--input-type=module', '-e', program], {
+      cwd: '/',
+    });
+    t.deepEqual(JSON.parse(stdout), [65534, 65534, [65534], false]);
+  },
+);

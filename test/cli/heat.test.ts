@@ -47,7 +47,7 @@ test('a template is compiled, prepared, and becomes an environment of Heat', asy
   const plain = await runCli(['heat', 'compile', file]);
   t.is(plain.code, 0);
   t.regex(plain.stdout, /user_data: \{ ?get_param: "saltbridge_user_data_app" ?\}|get_param: "sa/);
-  t.is(plain.stderr, 'db/motd is read by no role: it is not sent\n');
+  t.is(plain.stderr, 'no role reads db/motd, so it is not sent\n');
   const picture = await runCli(['heat', 'compile', file, '--print', 'picture']);
   t.regex(picture.stdout, /r0 -->\|"db\/password \(secret\)"\| r1/);
   const svg = await runCli(['heat', 'compile', file, '--picture', 'svg']);
@@ -84,7 +84,7 @@ test('every problem of a template has a line, and nothing is asked of a master',
   t.is(stdout, '');
   t.deepEqual(stderr.trimEnd().split('\n'), [
     'role app reads db/nothing: role db writes no "nothing"',
-    'role app reads nobody/x: there is no role "nobody" (roles: db, app)',
+    'role app reads nobody/x: unknown role "nobody" (roles: db, app)',
   ]);
 });
 

@@ -55,7 +55,7 @@ test('keys that are bytes, dates and extensions keep their content', (t) => {
   t.is(formatJson(new WireExtension(5, new Uint8Array([1]))), '[5, "b\'\\\\x01\'"]');
 });
 
-test('what is printed is the same document and has no control characters', (t) => {
+test('printed output is the same document and has no control characters', (t) => {
   fc.assert(
     fc.property(fc.jsonValue({ stringUnit: 'binary', maxDepth: 3 }), fc.nat(8), (value, indent) => {
       const text = formatJson(fromJson(value), { indent });
@@ -175,7 +175,7 @@ test('lines are broken at blanks and behind hyphens', (t) => {
   ]);
 });
 
-test('what is longer than a line is cut', (t) => {
+test('text longer than a line is cut', (t) => {
   const lengths = wrapText('x'.repeat(150), 80, 14)
     .split('\n')
     .map((line) => line.trim().length);

@@ -19,7 +19,7 @@ function failWith(error: Error, ...argv: string[]): Promise<CliOutcome> {
   });
 }
 
-test('what the command line does not know ends with 64 and a hint', async (t) => {
+test('an unknown argument exits with 64 and a hint', async (t) => {
   for (const argv of [['nope'], ['salt', '--nope'], ['key'], ['status', '-l', 'x']]) {
     const { code, stderr } = await runCli(argv);
     t.is(code, 64, argv.join(' '));

@@ -293,7 +293,7 @@ test('Ctrl-C tells the jid and how to find the rest', async (t) => {
   t.is(code, 130);
 });
 
-test('what minions send cannot steer the terminal', async (t) => {
+test('text from minions cannot control the terminal', async (t) => {
   const updates = [published('m\x1b[2J'), returned('m\x1b[2J', '\x1b[31m\x9b1m'), finished()];
   const { stdout } = await salt(['*', 'test.ping'], updates);
   t.is(stdout, 'm\\x1b[2J:\n    ?[31m\\x9b1m\n');
@@ -513,7 +513,7 @@ test('--gen-signature signs the key as minions get it, once', async (t) => {
   t.is((await runCli(argv)).stdout, 'return:\n    False\n');
 });
 
-test('where nobody answers, nothing is changed', async (t) => {
+test('without an answer to the prompt, nothing changes', async (t) => {
   const directory = prepare(t);
   const argv = ['salt-key', '-c', directory, '-d', 'web*'];
   const { code, stderr } = await runCli(argv, { openKeys: createLocalMaster().openKeys });
@@ -639,7 +639,7 @@ function plain(value: WireValue | undefined): unknown {
   return JSON.parse(JSON.stringify(value ?? null));
 }
 
-test('what a function returns may say what the command ends with', async (t) => {
+test('the return of a function can set the exit code', async (t) => {
   const run = (value: WireValue, retcode?: number): FakeMaster => ({
     runners: {
       run: async ({ fun }) => ({

@@ -159,7 +159,7 @@ test('the store is checked and shown beside the running master', async (t) => {
   t.regex(info.stdout, /^layout +2$/m);
 });
 
-test('where no master has run there is no store to look at', async (t) => {
+test('the store commands find no store where no master has run', async (t) => {
   const { configDir, root } = makePlace(t);
   for (const name of ['check', 'info']) {
     const { code, stderr } = await runCli(['store', name, '-c', configDir]);

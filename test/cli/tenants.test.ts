@@ -89,7 +89,7 @@ test('one process serves every tenant on a socket of its own, and its log names 
   }
 });
 
-test('where one tenant cannot start none does, and the others have let go of everything', async (t) => {
+test('if one tenant cannot start, none starts, and the others release everything', async (t) => {
   const { directory, configure, start } = await makeHome(t);
   configure('blue', 'pki_dir: pki\n');
   mkdirSync(path.join(directory, 'blue/pki'), { recursive: true });

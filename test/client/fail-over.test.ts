@@ -163,7 +163,7 @@ test.serial('no address may be one over which a token goes in the clear', (t) =>
   t.throws(() => connectMaster({ urls: [], token: 'x' }), { instanceOf: TypeError });
 });
 
-test('where no master can be reached, the error names each', async (t) => {
+test('if no master can be reached, the error names each', async (t) => {
   const urls = [await freePort(), await freePort()].map((port) => `http://127.0.0.1:${port}`);
   const error = await t.throwsAsync(connectMaster({ urls, token: 'x' }).status(), {
     code: 'ERR_SOCKET',
@@ -171,7 +171,7 @@ test('where no master can be reached, the error names each', async (t) => {
   for (const url of urls) t.true(error?.message.includes(url));
 });
 
-test.serial('what only reads is repeated at the next master', async (t) => {
+test.serial('a read-only call is repeated at the next master', async (t) => {
   const reached = await both(t);
   loseAnswers(reached, 'keys.list');
   t.deepEqual(await reached.api.keys.list(), await b.master.keys.list());

@@ -92,7 +92,7 @@ test('the code of an error of the master is the code of the error of the client'
   );
 });
 
-test('where no master listens, the error names the socket and what to do', async (t) => {
+test('if no master listens, the error names the socket and the remedy', async (t) => {
   const socketPath = path.join(temporaryDirectory(t), 'none.sock');
   const error = await t.throwsAsync(connectMaster({ socketPath }).status(), { code: 'ERR_SOCKET' });
   t.true(error?.message.includes(socketPath));

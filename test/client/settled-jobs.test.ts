@@ -154,7 +154,7 @@ test('a job that the next master learns of meanwhile is looked up once more', as
   await t.throwsAsync(new SettledJobs(other, () => jid).publish({}), { code: 'ERR_ARGS' });
 });
 
-test('where the next master does not tell of jobs, what became of one is not known', async (t) => {
+test('the outcome of a job is unknown if the next master may not report jobs', async (t) => {
   const denied = (): never => {
     throw new RemoteError('ERR_DENIED', 'not permitted');
   };
@@ -292,7 +292,7 @@ test('a call of a runner is looked up by its id; what it came to is not known if
   await t.throwsAsync(other.runFunction(method, {}), { code: 'ERR_OUTCOME_UNKNOWN' });
 });
 
-test('what only reads is repeated, and what may have been done is not', async (t) => {
+test('read-only calls are repeated, and calls that may have had an effect are not', async (t) => {
   const method = { ...jobMethods.publish, name: 'x' };
   const reading = { ...method, row: { ...method.row, isIdempotent: true } };
   const source = (): Source => new Source({ x: fail }, { x: () => 'there' });
@@ -300,7 +300,7 @@ test('what only reads is repeated, and what may have been done is not', async (t
   await t.throwsAsync(callOver(source(), method, {}), { code: 'ERR_OUTCOME_UNKNOWN' });
 });
 
-test('what a master refuses for now goes to the next one, unless it had begun', async (t) => {
+test('a call that a master refuses for now goes to the next master, unless it had begun', async (t) => {
   const method = { ...jobMethods.publish, name: 'x' };
   const alone = (): never => {
     throw new RemoteError('ERR_CLUSTER_ALONE', 'too few members');

@@ -7,7 +7,7 @@ import { testWhere } from '../helpers/needs.ts';
 const clusterTest = testWhere(hasNatsServer, 'nats-server of Debian', test);
 
 clusterTest(
-  'what was acknowledged is at every master, whichever masters, servers and lines fail',
+  'acknowledged work reaches every master, whichever masters, servers and links fail',
   async (t) => {
     t.timeout(280_000);
     const { problems, ...figures } = await runClusterFaults(

@@ -131,7 +131,7 @@ test.serial('one key at two members at once is one run', async (t) => {
   await heard('two');
 });
 
-test.serial('who cancels a run at another member ends it', async (t) => {
+test.serial('a cancel request at another member ends the run', async (t) => {
   const run = await bridges.a.run('demo.echo', { target: ['web1'], params: { text: 'three' } });
   const call = await heard('three');
   const found = await bridges.b.find(run.id, 'local');
@@ -141,29 +141,26 @@ test.serial('who cancels a run at another member ends it', async (t) => {
   call.answer();
 });
 
-test.serial(
-  'who follows a run at another member is told of its results as they come',
-  async (t) => {
-    const groups = { all: ['web1'] };
-    const plan = await bridges.a.plan('demo.twice', { groups, params: { text: 'live' } });
-    const first = await heard('live');
-    const told = (await bridges.c.plans.find(plan.id, 'local')).updates();
-    const updates = told[Symbol.asyncIterator]();
-    const next = async (type: string): Promise<PlanUpdate> => {
-      for (;;) {
-        const { value, done } = await within(`an update: ${type}`, updates.next());
-        if (done === true) throw new Error('it told no more');
-        if (value.type === type) return value;
-      }
-    };
-    t.like(await next('step'), { state: 'running' });
-    first.answer();
-    t.like(await next('result'), { result: { minion: 'web1', return: 'live' } });
-    (await heard('live', 2)).answer();
-    t.like(await next('result'), { result: { minion: 'web1', return: 'live' } });
-    t.like(await next('outcome'), { outcome: { status: 'succeeded' } });
-  },
-);
+test.serial('a follower at another member receives results as they arrive', async (t) => {
+  const groups = { all: ['web1'] };
+  const plan = await bridges.a.plan('demo.twice', { groups, params: { text: 'live' } });
+  const first = await heard('live');
+  const told = (await bridges.c.plans.find(plan.id, 'local')).updates();
+  const updates = told[Symbol.asyncIterator]();
+  const next = async (type: string): Promise<PlanUpdate> => {
+    for (;;) {
+      const { value, done } = await within(`an update: ${type}`, updates.next());
+      if (done === true) throw new Error('it told no more');
+      if (value.type === type) return value;
+    }
+  };
+  t.like(await next('step'), { state: 'running' });
+  first.answer();
+  t.like(await next('result'), { result: { minion: 'web1', return: 'live' } });
+  (await heard('live', 2)).answer();
+  t.like(await next('result'), { result: { minion: 'web1', return: 'live' } });
+  t.like(await next('outcome'), { outcome: { status: 'succeeded' } });
+});
 
 /** How many deployments of the stack are over. */
 async function ended({ stacks }: Bridge): Promise<number> {

@@ -119,16 +119,16 @@ test('refusals over HTTP point to what a client may ask, and name the nearest fi
   const list = 'GET /bridge/v1/commands lists what you may call';
   t.is(
     await messageOf(body, '/bridge/v1/commands/demo.none/run'),
-    `no command of this name is in the catalog; ${list}`,
+    `the catalog has no command with this name; ${list}`,
   );
   t.is(
     await messageOf(body, '/bridge/v1/commands/other.echo/run'),
-    `no rule permits a command of this name; ${list}`,
+    `no rule permits a command with this name; ${list}`,
   );
   const described = 'GET /bridge/v1/commands/demo.echo describes it';
   t.is(
     await messageOf({ ...body, parms: {} }),
-    `a field: there is no such field; did you mean params?; ${described}`,
+    `a field: unknown field; did you mean params?; ${described}`,
   );
   t.regex(await messageOf({ ...body, params: { txt: 'x' } }), /did you mean text\?.*describes it$/);
 });
@@ -145,7 +145,7 @@ test('a key over HTTP is the same run; another request under it is a conflict', 
   t.is((await ask({ method: 'POST', path, headers, body: other })).status, 409);
 });
 
-test('who follows as many runs as may be is told before anything is published', async (t) => {
+test('a caller beyond the limit of followed runs is refused before anything is published', async (t) => {
   const { ask, login, master, port } = await startBridgeApi(t, {
     options: { streamsPerToken: 1 },
     functions: {
@@ -208,7 +208,7 @@ test('a caller sees of the catalog what a rule permits it, and not for which min
 
 // A flood of tokens that are none costs only the address that it comes from.
 
-test('who shows too many tokens that are refused waits, and nobody else does', async (t) => {
+test('a client that sends too many bad tokens waits, and no other client does', async (t) => {
   const clock = { now: 0 };
   let asked = 0;
   const app = fastify();
@@ -327,6 +327,6 @@ test('a caller sees the plans of whose commands a rule permits it each', async (
   ]);
   for (const { status, json: refused } of await Promise.all(told)) {
     t.is(status, 404);
-    t.like(refused, { error: { code: 'ERR_PLAN_UNKNOWN', message: 'no such plan of yours' } });
+    t.like(refused, { error: { code: 'ERR_PLAN_UNKNOWN', message: 'the plan does not exist, or no rule permits it' } });
   }
 });

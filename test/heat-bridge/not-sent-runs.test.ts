@@ -82,6 +82,6 @@ test('the deliveries of a job are looked at once, however many minions are silen
   };
   const { results } = await executeCommandRun(jobs, run, execution);
   t.regex(results[0]?.reason ?? '', /never sent/);
-  t.is(results[1]?.reason, 'it did not answer');
+  t.is(results[1]?.reason, 'no response');
   t.is(looks, minions.length);
 });

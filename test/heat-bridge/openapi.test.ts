@@ -156,7 +156,7 @@ test('every route of the bridge is in the document, with who may use it', async 
   }
 });
 
-test('what the document says of bodies is what is taken', async (t) => {
+test('the server accepts the request bodies that the document describes', async (t) => {
   const { operations, as } = await open(t);
   const run = { target: ['web1'], params: { text: 'x' } };
   const all = { target: 'web*', targetType: 'glob' };
@@ -192,7 +192,7 @@ test('what the document says of bodies is what is taken', async (t) => {
   }
 });
 
-test('what the document says of answers is what comes', async (t) => {
+test('the server sends the answers that the document describes', async (t) => {
   const { operations, as } = await open(t);
   const signal = { endpoint: 'http://127.0.0.1:1/signal', token: 'x' };
   await as('post /handles', { alias: 'a', minions: ['web1'], signal });

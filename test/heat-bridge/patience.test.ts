@@ -32,7 +32,7 @@ test('at the deadline of a command a minion that did not answer is named', async
   const { bridge } = await startBridge(t, { commands, functions, ids: ['web1'], config });
   const begin = performance.now();
   const { outcome } = await bridge.run('demo.echo', request);
-  const reason = 'it did not answer before the deadline';
+  const reason = 'no response before the deadline';
   const { status, results } = await outcome;
   t.deepEqual([status, results], ['timeout', [{ minion: 'web1', state: 'unfinished', reason }]]);
   t.true(performance.now() - begin > 4_900);

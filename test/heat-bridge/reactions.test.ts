@@ -98,7 +98,7 @@ for (const [why, one, rules, state] of refusals) {
   });
 }
 
-test('what a signal says must be what the command takes', async (t) => {
+test('the data of a signal must fit the parameters of the command', async (t) => {
   const stage = await start(t, [greet], [may]);
   await emit(stage, 'x'.repeat(101));
   t.is((await outcomeOf(stage)).state, 'unusable');

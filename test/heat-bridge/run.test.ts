@@ -62,7 +62,7 @@ test('a name in the target without a key is in the outcome, and fails the run', 
     t.deepEqual([status, isNarrowed], ['failed', undefined]);
     const [done, unaddressed] = results;
     t.like(done, { minion: 'web1', state: 'succeeded' });
-    const reason = 'it has no accepted key';
+    const reason = 'no accepted key';
     t.deepEqual(unaddressed, { minion: 'web9', state: 'unaddressed', reason });
     const told = (await collect(handle.updates())).filter(({ type }) => type === 'result');
     t.deepEqual(told.length, 2);
@@ -185,7 +185,7 @@ const refusals = [
   ],
 ] as const;
 
-test('what is refused never reaches a minion, and has the code that says why', async (t) => {
+test('a refused call never reaches a minion, and its code gives the reason', async (t) => {
   const { bridge, master, seen } = await startBridge(t);
   for (const [title, name, request, code] of refusals) {
     const error = await t.throwsAsync(bridge.run(name, request), { code }, title);
@@ -222,7 +222,7 @@ test('a target means the minions that rules name for the command, and tells noth
   }
 });
 
-test('whoever may call every command everywhere is told that a target means nobody', async (t) => {
+test('a caller with rights to every command everywhere learns that a target matches no minion', async (t) => {
   const all = allow('all', {
     subject: { service: 'bridge' },
     action: 'command',
@@ -359,7 +359,7 @@ test('a minion that fails, or says what does not mean success, fails the command
   });
   const cases = [
     ['good', 'succeeded', undefined],
-    ['bad', 'failed', /does not mean success/],
+    ['bad', 'failed', /does not match success/],
     ['number', 'failed', /promised shape/],
     ['throw', 'failed', /retcode/],
   ] as const;
@@ -450,7 +450,7 @@ test('as many runs as the catalog says go on at a time, on a minion and in all',
   await Promise.all([second.cancel(), third.cancel()]);
 });
 
-test('of runs beyond the limit as many wait as the catalog says, each minion in its order', async (t) => {
+test('runs beyond the limit wait up to the size in the catalog, in order for each minion', async (t) => {
   const order: unknown[] = [];
   const { bridge } = await startBridge(t, {
     commands: [{ ...echo, concurrency: { perTarget: 1, queue: 2 } }],

@@ -104,7 +104,7 @@ step('a reader of a writer that died is told who is awaited', async (t) => {
   stack.machineOf('app').dispose();
   const key = 'app/health';
   const text = String(await stack.run('web', 'saltbridge_data.get', { key, timeout: 2 }));
-  t.regex(text, /app\/health is not written yet; awaited is role app, minion app\.shop/);
+  t.regex(text, /app\/health has not been written yet by role app, minion app\.shop/);
   t.regex(text, /waited 2 s/);
 });
 

@@ -258,7 +258,7 @@ heatTest(
     await signals.signal('m1', 'heat/ready', {});
     const { status, reason } = await stack.end();
     t.is(status, 'CREATE_FAILED');
-    t.true(reason.includes('the event heat/ready was not understood: it has no data'), reason);
+    t.true(reason.includes('event heat/ready could not be read: the event has no data'), reason);
     await stack.delete();
     const other = await Stack.create('HEAT_SIGNAL', 1);
     const signal = await other.handle();

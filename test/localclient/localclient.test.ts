@@ -165,7 +165,7 @@ test('a runner is started by the key, and its result is told to readers of event
   t.like(await reader.event(new RegExp(`^${tag}/ret$`)), result);
 });
 
-test('what is no request of a client gets an error and harms nobody', async (t) => {
+test('a malformed request of a client gets an error and has no other effect', async (t) => {
   const site = await startSite(t);
   const { key } = latest;
   for (const request of [Buffer.alloc(0), Buffer.of(0xc1), Buffer.of(0x80), Buffer.of(0x93)]) {
@@ -246,7 +246,7 @@ test('a recorded event is written as the recorded bytes', (t) => {
   }
 });
 
-test('what a client fires reaches every reader, in pieces and several at once', async (t) => {
+test('an event that a client fires reaches every reader, also in pieces and at once with others', async (t) => {
   const site = await startSite(t);
   const readers = [await subscribe(t, site), await subscribe(t, site)];
   const writer = await connectTo(t, path.join(site.files, 'run', 'master_event_pull.ipc'));

@@ -257,7 +257,7 @@ async function idsOf({ api, bus }: Kept, tags: readonly string[]): Promise<strin
 const first = 'aaaaaaaa';
 const second = 'bbbbbbbb';
 
-test('who comes back has what was fired meanwhile, once, and then what follows', async (t) => {
+test('a reader that reconnects receives the missed events once, and then the new ones', async (t) => {
   const kept = await open(first);
   const [a = ''] = await idsOf(kept, ['a', 'b', 'c']);
   t.deepEqual(await tagsAfter(kept, a), ['b', 'c']);
@@ -281,7 +281,7 @@ test('events outlive the process, with their data and ids', async (t) => {
   t.deepEqual(await tagsAfter(after, a), ['b', 'c']);
 });
 
-test('where a run did not end in order, its readers are told that some may be missing', async (t) => {
+test('after an unclean end, readers are notified that events may be missing', async (t) => {
   const before = await open(first);
   const [a = ''] = await idsOf(before, ['a', 'b']);
   await before.ring.flush();
@@ -291,7 +291,7 @@ test('where a run did not end in order, its readers are told that some may be mi
   t.deepEqual(await tagsAfter(after, `${first}-9`), [missed, 'c']);
 });
 
-test('what is older than the ring is told as missing, before all that is left', async (t) => {
+test('events older than the ring are reported as missing, before all that are left', async (t) => {
   const kept = await open(first, createMemoryStore(), { ...usual, entries: 32 });
   const tags = Array.from({ length: 100 }, (_, index) => `t${index}`);
   const [a = ''] = await idsOf(kept, tags);

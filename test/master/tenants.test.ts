@@ -77,7 +77,7 @@ test('a request under the keys of one tenant is no request to the other', async 
   );
 });
 
-test('what is published to one tenant cannot be opened by the minions of the other', async (t) => {
+test('publications to one tenant cannot be opened by the minions of the other', async (t) => {
   const { red, blue } = await startTenants(t);
   const [own, other] = [await blue.speak(t, 'db1'), await red.speak(t, 'db1')];
   const { publishPort } = await blue.master.status();

@@ -162,7 +162,7 @@ test('bad padding shows only to somebody who could sign it', (t) => {
   t.throws(() => openCrypticle(key, Buffer.concat([unpadded, Buffer.alloc(32)])), badHmac);
 });
 
-test('what is sealed one after another is read by anybody with the key, each with another IV', (t) => {
+test('messages sealed in a row are read by each holder of the key, each with another IV', (t) => {
   const used = new Set<string>();
   const content = fc.uint8Array({ maxLength: 100 });
   const property = fc.property(fc.array(content, { minLength: 1, maxLength: 20 }), (contents) => {
@@ -245,7 +245,7 @@ test('key strings of another size or alphabet are refused', (t) => {
   }
 });
 
-test('what was sealed is opened as it was', (t) => {
+test('sealed data opens unchanged', (t) => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 100 }), (plaintext) =>
       openCrypticle(key, sealCrypticle(key, plaintext)).equals(plaintext),
@@ -313,7 +313,7 @@ test('a signature of another text is no token', (t) => {
   t.false(isMinionToken(parsePublicKey(pair.publicPem), signature));
 });
 
-test('what is no X9.31 signature gives nothing', (t) => {
+test('an invalid X9.31 signature yields nothing', (t) => {
   const key = parsePublicKey(pem('minion').publicPem);
   for (const bytes of [Buffer.alloc(0), Buffer.alloc(255, 1), Buffer.alloc(257, 1)]) {
     t.is(x931Recover(key, bytes), undefined);
@@ -333,7 +333,7 @@ test('a message that leaves no room for filling is signed, a longer one refused'
   });
 });
 
-test('what was encrypted is decrypted', (t) => {
+test('encrypted data decrypts unchanged', (t) => {
   const pair = pem('minion');
   for (const algorithm of ['OAEP-SHA1', 'OAEP-SHA224'] as const) {
     const secret = rsaEncrypt(parsePublicKey(pair.publicPem), Buffer.from('secret'), algorithm);
@@ -534,7 +534,7 @@ test('a pool gives no bytes twice, over several of its pages', (t) => {
   t.is(seen.size, 1000);
 });
 
-test('what was given out does not change when more is taken', (t) => {
+test('random bytes that were handed out do not change when more are taken', (t) => {
   const pool = new RandomPool();
   const first = pool.take(16);
   const before = first.toString('hex');
@@ -722,7 +722,7 @@ function checkCode(checked: CheckedLoad): string {
   return checked.ok ? 'ok' : checked.code;
 }
 
-test('what a function gets has neither token nor nonce', (t) => {
+test('a function receives neither token nor nonce', (t) => {
   const checked = checkLoad(envelope, load, window);
   if (!checked.ok) return t.fail();
   t.is(canonical(checked.request.load), canonical({ cmd: 'x', id: 'web1', ts: 1000 }));
@@ -1147,7 +1147,7 @@ test('a signature needs the name of its algorithm', (t) => {
   );
 });
 
-test('what is no encrypted envelope is no publication', (t) => {
+test('a message that is not an encrypted envelope is not a publication', (t) => {
   for (const value of [
     null,
     {},

@@ -141,7 +141,7 @@ for (const [what, role] of RECORDINGS) {
   });
 }
 
-test('what encodeMessage wrote, the decoder reads, however it is split', (t) => {
+test('the decoder reads the output of encodeMessage, in any pieces', (t) => {
   const frames = fc.array(fc.uint8Array({ maxLength: 600 }), { minLength: 1, maxLength: 8 });
   const cuts = fc.array(fc.nat({ max: 5000 }), { maxLength: 20 });
   fc.assert(

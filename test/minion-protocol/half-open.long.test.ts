@@ -7,7 +7,7 @@ import test from 'ava';
 
 for (const transport of ['zeromq', 'tcp', 'ws']) {
   test.serial(
-    `of 2,000 half-open connections over ${transport} a thousand stay, in bounded memory, and others are served`,
+    `a thousand of 2,000 half-open connections over ${transport} stay, in bounded memory, and others are served`,
     async (t) => {
       // In a process of its own: here the other test files share the memory.
       const crowd = path.join(import.meta.dirname, '..', 'helpers', 'idle-crowd.ts');

@@ -84,7 +84,7 @@ test('a map as a key is refused', (t) => {
   t.throws(() => unpackWire(Buffer.from([0x81, 0xde, 0, 0, 0xc0])), badPayload);
 });
 
-test('of a key that is there twice the last value counts', (t) => {
+test('the last value of a duplicate key counts', (t) => {
   t.deepEqual(Object.entries(unpackWire(Buffer.from('82a16101a16102', 'hex')) ?? {}), [['a', 2]]);
 });
 
@@ -120,7 +120,7 @@ test('overlong forms and surrogates are bytes, not text', (t) => {
   }
 });
 
-test('what has no form on the wire is a TypeError, not an odd message', (t) => {
+test('a value without a wire form is a TypeError, not a malformed message', (t) => {
   const loop: WireValue[] = [];
   loop.push(loop);
   const wrong: unknown[] = [undefined, { a: undefined }, () => 0, Symbol('s'), new Date(0), loop];

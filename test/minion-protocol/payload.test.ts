@@ -76,7 +76,7 @@ const value: fc.Arbitrary<WireValue> = fc.letrec<{ value: WireValue }>((tie) => 
   ),
 })).value;
 
-test('what was packed locally is read back as it was', (t) => {
+test('locally packed values are read back unchanged', (t) => {
   fc.assert(
     fc.property(
       value,
@@ -86,7 +86,7 @@ test('what was packed locally is read back as it was', (t) => {
   t.pass();
 });
 
-test('what was packed for the wire is read back but for the difference of text and bytes', (t) => {
+test('values packed for the wire are read back except for the difference of text and bytes', (t) => {
   fc.assert(
     fc.property(value, (original) => {
       const expected = canonicalWire(original);

@@ -90,7 +90,7 @@ test('a header of another form, or a longer one, is wrong as soon as that is see
   t.is(read(hex(`${signature} 21 11 0208`)), 'incomplete');
 });
 
-test('what is encoded is read as it was, however it is cut', (t) => {
+test('an encoded header is read back unchanged, in any pieces', (t) => {
   const id = fc.stringMatching(/^[A-Za-z0-9-]{1,64}$/);
   const peer = fc.record(
     {

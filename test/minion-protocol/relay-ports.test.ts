@@ -82,7 +82,7 @@ test('a header that comes in pieces is read, and a publication goes through the 
   await until('the publication', () => peer.receivedBytes > before + 1000);
 });
 
-test('who is not named as a relay is disconnected, with whatever header', async (t) => {
+test('a client that is not a listed relay is disconnected, with any header', async (t) => {
   const { master, peers, connect } = await startRelayed(t, { from: ['192.0.2.0/24', '::1'] });
   const peer = await connect('requestPort');
   peer.write(header('net-A', '10.0.0.5'), GREETING, READY_REQ, HELLO);

@@ -529,7 +529,7 @@ test('announcements of one connection are verified one after the other', async (
   t.pass();
 });
 
-test('of many announcements over one connection the first sixteen are looked at', async (t) => {
+test('the first sixteen of many announcements over one connection are processed', async (t) => {
   let count = 0;
   const master = await startStream(t, 'tcp', {
     announce: async () => {

@@ -18,7 +18,7 @@ import {
 
 const SECOND = 1000;
 
-test('who says nothing is closed after 30 seconds, on both ports', async (t) => {
+test('a silent connection is closed after 30 seconds, on both ports', async (t) => {
   const { master, clock } = await clockedMaster(t);
   const silent = await connectRaw(t, master.requestPort);
   const halfGreeted = await connectRaw(t, master.publishPort);
@@ -32,7 +32,7 @@ test('who says nothing is closed after 30 seconds, on both ports', async (t) => 
   t.deepEqual(master.transport.refusals(), { 'handshake-timeout': 2 });
 });
 
-test('who never sends READY is closed after 30 seconds', async (t) => {
+test('a peer that never sends READY is closed after 30 seconds', async (t) => {
   const { master, clock } = await clockedMaster(t);
   const peer = await connectRaw(t, master.publishPort);
   peer.write(GREETING);
@@ -42,7 +42,7 @@ test('who never sends READY is closed after 30 seconds', async (t) => {
   t.deepEqual(master.transport.refusals(), { 'handshake-timeout': 1 });
 });
 
-test('who asks nothing on the request port is closed, a subscriber is not', async (t) => {
+test('a connection without requests to the request port is closed, and a subscriber is not', async (t) => {
   const { master, clock } = await clockedMaster(t);
   const idle = await connectRaw(t, master.requestPort);
   idle.write(GREETING, READY_REQ);
@@ -114,7 +114,7 @@ test('PINGs in the middle of a message do not buy time', async (t) => {
   t.deepEqual(master.transport.refusals(), { 'message-timeout': 1 });
 });
 
-test('what arrives buys a second for each 64 KiB', async (t) => {
+test('each 64 KiB received extends the deadline by a second', async (t) => {
   const { master, clock } = await clockedMaster(t);
   const peer = await connectRaw(t, master.requestPort);
   const ping = hex('0407 0450494e47 0000');
@@ -152,7 +152,7 @@ test('a subscriber that reads nothing for a minute is disconnected', async (t) =
   t.deepEqual(master.transport.refusals(), { 'stalled-reader': 1 });
 });
 
-test('who floods PING and does not read PONG is not read from', async (t) => {
+test('stops reading from a peer that floods PING without reading PONG', async (t) => {
   const { master, clock } = await clockedMaster(t);
   const flooder = await connectRaw(t, master.requestPort);
   flooder.write(GREETING, READY_REQ, HELLO);
@@ -205,7 +205,7 @@ test('topics count as held, so that many connections cannot hoard them', async (
   t.deepEqual(master.transport.refusals(), { 'held-bytes-from-address': 1 });
 });
 
-test('of too many new connections from an address the oldest goes', async (t) => {
+test('the oldest of too many new connections from an address is closed', async (t) => {
   const { master } = await clockedMaster(t, { maxNewConnectionsPerAddress: 3 });
   const oldest = await connectRaw(t, master.requestPort);
   const proven = await connectRaw(t, master.requestPort);

@@ -268,7 +268,7 @@ test('closing ends the requests that wait, and later ones', async (t) => {
   await t.throwsAsync(late, { instanceOf: TransportError, code: 'ERR_CLOSED' });
 });
 
-test('what is no address cannot be dialled', async (t) => {
+test('an invalid address cannot be dialled', async (t) => {
   const minion = dialZeromq({ host: 'a b', requestPort: 1 });
   t.teardown(() => minion.close());
   const asked = minion.request(new Uint8Array(1), 1000);
@@ -393,7 +393,7 @@ test('a publication to 20,000 ids reaches the few that are here', async (t) => {
   t.deepEqual(await frames(minion), [sha1('minion-19999'), 'job']);
 });
 
-test('who subscribes while publications are held gets them first, in order, and once', async (t) => {
+test('a subscriber that arrives while publications are held gets them first, in order, and once', async (t) => {
   const master = await startMaster(t);
   const here = await subscribe(t, master, ['']);
   const held = { minionIds: null, replayMs: 60_000 };
@@ -419,7 +419,7 @@ test('with filtering a newcomer gets what is held of all its topics in order', a
   t.deepEqual(await frames(one), [sha1('one'), 'new']);
 });
 
-test('what is held is bounded as the queue of one subscriber', async (t) => {
+test('held publications have the same bounds as the queue of one subscriber', async (t) => {
   const master = await startMaster(t, { maxQueuedMessages: 2, maxQueuedBytes: 1000 });
   const hold = { minionIds: null, replayMs: 60_000 };
   for (const text of ['1', '2', '3']) {
@@ -452,7 +452,7 @@ test('a large publication arrives whole', async (t) => {
   t.true(envelope.equals((await subscriber.receive())[0] ?? new Uint8Array(0)));
 });
 
-test('who reads nothing is skipped over its limits, and delays nobody', async (t) => {
+test('a subscriber over its limits is skipped, and delays no other', async (t) => {
   const master = await startMaster(t, { maxQueuedBytes: 1_000_000 });
   const stuck = await connectRaw(t, master.publishPort);
   stuck.write(GREETING, READY_SUB, hex('000101'));

@@ -106,7 +106,7 @@ test('one byte at a time is a request like any other', async (t) => {
   t.deepEqual(master.transport.refusals(), {});
 });
 
-test('who does not read its answers is not read from either', async (t) => {
+test('stops reading from a peer that does not read its answers', async (t) => {
   let asked = 0;
   const master = await startMaster(t, {}, async () => {
     asked += 1;

@@ -42,7 +42,7 @@ function stepsOf(text: string): ReadingStep[] {
   return steps;
 }
 
-test('what JSON can say is read as the engine reads it', (t) => {
+test('valid JSON is read as the engine reads it', (t) => {
   fc.assert(
     fc.property(fc.json(), fc.constantFrom(undefined, 0, 2), (text, indent) => {
       const value: unknown = JSON.parse(text);
@@ -61,7 +61,7 @@ test('a key named __proto__ is a key like others', (t) => {
   t.is(writeJson(map), '{"__proto__":{"a":9007199254740993},"b":{"__proto__":1}}');
 });
 
-test('what is no JSON is refused as the engine refuses it', (t) => {
+test('invalid JSON is refused as the engine refuses it', (t) => {
   const texts = ['', ' ', '{', '[1,]', '{"a"}', '{"a":}', '{,}', '[1 2]', '01', '1.', '.5', '+1'];
   const more = ['"', '"\\"', '"\\x"', '"\t"', 'nul', 'truex', '[]]', '{"a":1,}', "{'a':1}", '-'];
   for (const text of [...texts, ...more, '1e', 'NaN', '"a" "b"', '\u00a0 1']) {

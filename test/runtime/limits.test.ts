@@ -90,7 +90,7 @@ test('disconnecting a minion forgets its address and leaves other minions connec
   t.false(two.isOpen());
 });
 
-test('what an ended connection held is given back', (t) => {
+test('an ended connection releases its memory', (t) => {
   const { connect } = guard({ maxHeldBytesPerAddress: 100, maxHeldBytes: 100 });
   for (let round = 0; round < 50; round += 1) {
     const opened = connect('10.0.0.1');
@@ -249,7 +249,7 @@ test('messages come whole and in their order, however large they are', async (t)
   t.is(pool.heldBytes, 0);
 });
 
-test('what many readers wait for counts once', (t) => {
+test('a message queued for many readers counts once', (t) => {
   const pool = new SendPool({ messageBytes: 1000, totalBytes: 2000 });
   const queues = Array.from({ length: 100 }, () => pool.open(new Reader()));
   const shared = bytes('x', 1000);
@@ -282,7 +282,7 @@ test('beyond what all readers may hold the slowest is ended, and the others go o
   t.is(slow.text, `${'c'.repeat(1000)}f`);
 });
 
-test('who holds too much by one message that has begun is ended at once', (t) => {
+test('a connection that holds too much by one begun message is ended at once', (t) => {
   const pool = new SendPool({ messageBytes: 4000, totalBytes: 5000 });
   const [first, second] = [new Reader(), new Reader()];
   const firstQueue = pool.open(first);
@@ -358,7 +358,7 @@ function throttle(t: ExecutionContext, maxWaiting: number): Throttle {
   return new Throttle(new TokenBuckets({ perSecond: 50, burst: 1 }, () => 0), maxWaiting);
 }
 
-test('what is over the rate waits, up to a number; the rest is turned away at once', async (t) => {
+test('requests over the rate wait, up to a number, and the rest are refused at once', async (t) => {
   const limited = throttle(t, 3);
   const passes = Array.from({ length: 10 }, () => limited.pass('flooder'));
   t.true(limited.pass('another'));
@@ -366,7 +366,7 @@ test('what is over the rate waits, up to a number; the rest is turned away at on
   t.deepEqual(outcomes, [true, true, true, true, ...Array(6).fill(false)]);
 });
 
-test('who has waited makes room for others, and who was turned away has paid nothing', async (t) => {
+test('a finished wait frees its place, and a refused request costs nothing', async (t) => {
   const limited = throttle(t, 1);
   const delays: number[] = [];
   const pass = (): boolean | Promise<boolean> => limited.pass('owner', 1, () => delays.push(1));
@@ -494,7 +494,7 @@ test('one that leaves gets no turn', (t) => {
   t.is(started, 0);
 });
 
-test('what a large fleet waits for goes out in rounds, and others have their turn in between', async (t) => {
+test('writes to a large fleet happen in rounds, and other work runs in between', async (t) => {
   const rounds = new WriteScheduler();
   const order: (number | 'other')[] = [];
   const fleet = Array.from({ length: 1_000 }, (_, index) => index);
@@ -508,7 +508,7 @@ test('what a large fleet waits for goes out in rounds, and others have their tur
   );
 });
 
-test('what is queued while a round is written goes out as well', async (t) => {
+test('writes queued during a round happen as well', async (t) => {
   const rounds = new WriteScheduler();
   const order: string[] = [];
   const last = { write: () => order.push('last') };
@@ -524,7 +524,7 @@ test('what is queued while a round is written goes out as well', async (t) => {
   t.deepEqual(order, ['first', 'last', 'last']);
 });
 
-test('whoever waits no longer listens to no signal any more', async (t) => {
+test('a finished wait removes its listener from the signal', async (t) => {
   const { signal } = new AbortController();
   t.is(await inTime(Promise.resolve(1), signal), 1);
   await t.throwsAsync(inTime(Promise.reject(new Error('no')), signal), { message: 'no' });

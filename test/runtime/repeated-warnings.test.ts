@@ -1,7 +1,7 @@
 import test from 'ava';
 import { RepeatedWarnings } from '#runtime';
 
-test('of each kind of warning there is a line a minute, which says how many there were', (t) => {
+test('each kind of warning is logged once a minute, with the number of repetitions', (t) => {
   const lines: unknown[] = [];
   let now = 1_700_000_000_000;
   const log = { warn: (about: object, message: string) => lines.push({ ...about, message }) };

@@ -122,7 +122,7 @@ test('a log-in has 8 KiB', async (t) => {
   }
 });
 
-test('who shows no token has 1 MiB, or what the option says', async (t) => {
+test('a request without a token is limited to 1 MiB, or to the value of the option', async (t) => {
   const { ask } = await startApi(t, { minions: ['web1'] });
   const small = await startApi(t, {
     minions: [],
@@ -141,7 +141,7 @@ test('who shows no token has 1 MiB, or what the option says', async (t) => {
   t.is((await small.ask({ ...hook, headers: json(await small.login()) })).status, 400);
 });
 
-test('whoever shows a token has 16 MiB, or what the option says', async (t) => {
+test('a request with a token is limited to 16 MiB, or to the value of the option', async (t) => {
   const { run, login, ask } = await startApi(t, { minions: ['web1'] });
   const token = await login();
   const arg = 'ä'.repeat(2 * mebibyte);

@@ -89,7 +89,7 @@ test('all addresses have so many connections, and a newcomer finds room among id
   t.is(idle.filter((client) => client.isClosed()).length, 1);
 });
 
-test('where all that may be are busy, one more is closed', async (t) => {
+test('a new connection is closed if all allowed connections are busy', async (t) => {
   const { port, login } = await startApi(t, { minions: [], options: { connections: 2 } });
   const token = await login();
   for (const from of ['127.0.0.2', '127.0.0.3']) {
@@ -168,7 +168,7 @@ test('beyond what all addresses hold of bodies the one that holds most is ended'
   t.is((await run(token, ping)).status, 200);
 });
 
-test('what was held of bodies is free when they were answered', async (t) => {
+test('memory held for bodies is free after their answers', async (t) => {
   const { run, login } = await startApi(t, {
     minions: ['web1'],
     options: { ...oneMebibyte, bodyBytesPerAddress: 1_500_000, bodyBytes: 1_500_000 },

@@ -246,7 +246,7 @@ test('/token makes a token for each log-in of a list, or none where one lacks a 
   t.is((await master.logins.list()).length, 2);
 });
 
-test('who may choose how long a token lives says so in a form, too', async (t) => {
+test('a user who may choose the lifetime of a token can do so in a form, too', async (t) => {
   const { ask } = await startApi(t, {
     minions: [],
     config: { eauth: { tokenExpireUserOverride: true } },
@@ -339,7 +339,7 @@ test('a target means what is granted of it, and none of that is what nobody may 
   }
 });
 
-test('who a command is of, and what only minions have, is never taken from it', async (t) => {
+test('the user of a command, and fields of minions, are never taken from the request', async (t) => {
   const { run, login, eventsDuring } = await startApi(t);
   const token = await login('limited');
   const events = await eventsDuring(async () => {
@@ -410,7 +410,7 @@ test('a hook needs the right to fire events, and its path must be a tag', async 
   );
 });
 
-test('who calls a hook is in the audit log, and that anybody could', async (t) => {
+test('the audit log records a hook call, and that it needed no login', async (t) => {
   const guarded = await startApi(t, { minions: [] });
   const open = await startApi(t, { minions: [], options: { webhookDisableAuth: true } });
   const hook = async ({ ask }: typeof open, token?: string): Promise<number> =>

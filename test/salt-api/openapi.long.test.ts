@@ -250,7 +250,7 @@ test('a document that is none is told as such', async (t) => {
   t.false(valid);
 });
 
-test('what each operation answers is what the document says of it', async (t) => {
+test('the answers of each operation fit the document', async (t) => {
   const api = await startApi(t, { minions: ['web1'] });
   const { paths } = await documentOf(api);
   const described = Object.entries(paths).flatMap(([path, methods]) =>
@@ -273,7 +273,7 @@ test('what each operation answers is what the document says of it', async (t) =>
   }
 });
 
-test('who is refused is answered as the document says', async (t) => {
+test('refusals fit the document', async (t) => {
   const api = await startApi(t, { minions: [] });
   const { paths } = await documentOf(api);
   let refused = 0;

@@ -298,7 +298,7 @@ test('browsers get the app page, and programs the API', async (t) => {
   t.is((await ask({ path: '/stats', headers: json(await login()) })).status, 200);
 });
 
-test('what an option names must be there', async (t) => {
+test('a file that an option names must exist', async (t) => {
   const { master, directory } = await startApi(t, { minions: [] });
   const missing = path.join(directory, 'missing');
   for (const options of [
@@ -464,7 +464,7 @@ test('a key pair is made, accepted, and told to nobody else', async (t) => {
   t.not(forced.pub, pub);
 });
 
-test('who may not, or asks for what cannot be, leaves no key behind', async (t) => {
+test('a request that is denied or impossible leaves no key behind', async (t) => {
   const { ask, master } = await startApi(t, { minions: [] });
   const make = async (body: object): Promise<number> =>
     (await ask({ method: 'POST', path: '/keys', headers: json(), body })).status;

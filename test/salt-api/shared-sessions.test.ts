@@ -161,7 +161,7 @@ test('use at any member counts, and is written once in a quarter of the idle tim
   t.is(b.find(secret), undefined);
 });
 
-test('what was used at a member that stops goes on at the others from then', async (t) => {
+test('a session used at a member that stops stays valid at the others from then on', async (t) => {
   const cluster = await Cluster.start(t);
   const [a, b] = await cluster.both();
   const secret = await a.open(token);
@@ -189,7 +189,7 @@ test('a use that nobody follows is written by itself', async (t) => {
   await until('its end', () => a.size === 0);
 });
 
-test('of too many sessions the one goes at all members that was not used for the longest time', async (t) => {
+test('the least recently used of too many sessions ends at all members', async (t) => {
   const cluster = await Cluster.start(t);
   const [a, b] = await cluster.both({ capacity: 3 });
   const secrets: string[] = [];

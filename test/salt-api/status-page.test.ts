@@ -63,7 +63,7 @@ test('a pending key whose id or key is that of another minion says so', async (t
   t.true(text.includes('<td>looks like web1; same key as db1, web1</td>'), text);
 });
 
-test('what the bridge has under way is shown to who may see jobs', async (t) => {
+test('runs of the bridge are shown to users who may see jobs', async (t) => {
   const api = await startApi(t, { extensions: [createBridge()] });
   const { text } = await pageOf(api, await logIn(api));
   t.regex(text, /<h2>Bridge<\/h2>/);
@@ -322,7 +322,7 @@ test('rates are counted whether anybody looks or not', async (t) => {
   t.deepEqual(history.rates()[0], { title: 'Requests', values: [5, 0, 0] });
 });
 
-test('who asks at about the same time gets the same, looked up once', async (t) => {
+test('requests at about the same time share one look-up', async (t) => {
   let now = 0;
   let looks = 0;
   const shared = new CachedValue(
@@ -345,7 +345,7 @@ test('who asks at about the same time gets the same, looked up once', async (t) 
   t.is((await shared.get()).looks, 4);
 });
 
-test('what is made of the same object is made once', (t) => {
+test('the result for the same object is computed once', (t) => {
   const make = memoizeByObject((list: readonly number[]) => ({ sum: list.length }));
   const list = [1, 2];
   t.is(make(list), make(list));

@@ -45,7 +45,7 @@ test('several patterns mean what any of them means', async (t) => {
   t.deepEqual(reader.tags, ['a/1', 'c']);
 });
 
-test('of what is kept, too, a user reads what that user may', async (t) => {
+test('a user reads only permitted events from the ring, too', async (t) => {
   const { port, login, master } = await startApi(t, {
     ...ring,
     config: { ...ring.config, ...mayRead('limited', 'open/*') },

@@ -35,7 +35,7 @@ test('every test that the catalogue names is there', (t) => {
   }
 });
 
-test('what has no test has a sentence, and every sentence is in SECURITY.md', (t) => {
+test('each row without a test has a reason, and each reason is in SECURITY.md', (t) => {
   const words = read('SECURITY.md').replaceAll(/\s+/g, ' ');
   for (const { id, tests, sentence } of catalogue) {
     t.true(tests.length > 0 || sentence !== undefined, id);

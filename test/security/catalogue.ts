@@ -112,7 +112,7 @@ const shelf = inFile('master/pillar/cache.test.ts');
 const redaction =
   'security/secrets.test.ts: no secret reaches the log at level trace, whatever was asked';
 const ownFiles =
-  'security/secrets.test.ts: what a master keeps is for its own user alone, but for public keys';
+  'security/secrets.test.ts: files of a master are readable by its own user only, except for public keys';
 const directoryUsers = inFile('master/eauth/ldap.test.ts');
 const endedKeys = inFile('heat-bridge/enroll/life.test.ts');
 const transitions = inFile('heat-bridge/enroll/claims.test.ts');
@@ -167,7 +167,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'acl/rules.test.ts: every function of a list must be permitted',
       'acl/rules.test.ts: expressions mean whole functions, and each of several must be permitted',
-      users('of several functions each must be permitted'),
+      users('each of several functions must be permitted'),
     ],
   },
   {
@@ -185,7 +185,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-09',
     threat: 'groups of root are kept',
     tests: [
-      "cli/daemon.test.ts: whoever gives up root keeps none of root's groups, and cannot come back",
+      "cli/daemon.test.ts: a process that gives up root keeps none of root's groups, and cannot regain them",
     ],
     sentence: 'takes the groups of that account',
   },
@@ -198,7 +198,7 @@ export const catalogue: readonly Threat[] = [
       'master/config/salt-shop.test.ts: a receiver has what its kind has, and a server of NATS a name',
       'master/eauth/logins.test.ts: symmetric algorithms, none, and keys over plain http are refused as options',
     ],
-    sentence: 'The master opens no connections but those of log-ins and of signals',
+    sentence: 'The master connects only to services that its configuration names',
   },
   {
     id: 'C-11',
@@ -237,7 +237,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-16',
     threat: 'a kind of client without rights',
     tests: [
-      users('whoever external_auth does not name may do nothing'),
+      users('a user that external_auth does not name has no rights'),
       users('run and batch are judged before anything is published'),
     ],
   },
@@ -274,7 +274,7 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'C-21',
     threat: 'tokens as file names',
-    tests: [logins('what has not the form of a token is none')],
+    tests: [logins('a malformed token is unknown')],
   },
   {
     id: 'C-22',
@@ -297,7 +297,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'functions of the wheel leave their directories',
     tests: [
       `master/runners/runners.test.ts: \${what} finds and reads nothing`,
-      'master/keys/key-store.test.ts: what cannot be an id touches no file',
+      'master/keys/key-store.test.ts: an invalid id touches no file',
     ],
   },
   {
@@ -323,7 +323,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'pillar is written through the API',
     tests: [
       `master/runners/runners.test.ts: \${what} finds and reads nothing`,
-      orchestrations('what is not below file_roots is no SLS, whatever it is called'),
+      orchestrations('a file outside file_roots is not an SLS, whatever its name'),
     ],
     sentence: 'no function writes configuration, pillar or file roots',
   },
@@ -365,7 +365,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       peers('a rule for some minions does not let a job reach others'),
       peers('a rule that goes by grains reaches nobody by them alone'),
-      users('whom a user may not reach, and what is known of them, no target finds out'),
+      users('no target reveals minions that the user may not reach, or their data'),
     ],
   },
   {
@@ -373,9 +373,9 @@ export const catalogue: readonly Threat[] = [
     threat: 'locked accounts go on',
     tests: [
       logins('a user who is gone loses the token for good within a minute'),
-      'master/eauth/file.test.ts: who is taken out of the file, or locked in it, may no longer log in',
-      'master/eauth/ldap.test.ts: whoever is locked in the directory may not log in, and is gone',
-      keystoneTokens('what was begun ends when Keystone revokes the token'),
+      'master/eauth/file.test.ts: a user who is removed from the file, or locked in it, can no longer log in',
+      'master/eauth/ldap.test.ts: a user who is locked in the directory cannot log in, and loses their tokens',
+      keystoneTokens('a run ends when Keystone revokes its token'),
     ],
   },
   {
@@ -458,8 +458,10 @@ export const catalogue: readonly Threat[] = [
       reactions('a signal that no rule permits leads to nothing'),
       reactions('without a rule of its own a reaction is denied, and that is told once a burst'),
       reactions('a runner runs by the right of its reaction alone'),
-      reactor('what no rule permits is denied, and what the policy refuses is not rendered'),
-      reactor('what one file may do no other may'),
+      reactor(
+        'an event that no rule permits is denied, and a file that the policy refuses is not rendered',
+      ),
+      reactor('a grant to one file does not extend to another'),
       reports('no tag of others is fired in any shape'),
     ],
   },
@@ -503,7 +505,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'an older version leaves out newer checks',
     tests: [
       'master/requests/replay.test.ts: a minion that proved protocol 3 is not heard below it, also after a restart',
-      'security/secrets.test.ts: of an id that has not proved protocol 3, these stay forgeable, and the doctor names it',
+      'security/secrets.test.ts: these requests stay forgeable for an id that has not proved protocol 3, and the doctor names it',
     ],
   },
   {
@@ -621,7 +623,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'subscribers that flood or do not read',
     tests: [
       'minion-protocol/zeromq-strangers.long.test.ts: a thousand topics are taken, one more is not',
-      'minion-protocol/zeromq-requests.test.ts: who reads nothing is skipped over its limits, and delays nobody',
+      'minion-protocol/zeromq-requests.test.ts: a subscriber over its limits is skipped, and delays no other',
       `minion-protocol/stream-transports.test.ts: \${stream}: a subscriber that reads nothing is skipped, and delays nobody`,
     ],
   },
@@ -684,7 +686,7 @@ export const catalogue: readonly Threat[] = [
       events(`no grant fires a tag of the master's from a \${name} event`),
       events('the master says who an event is from'),
       `master/decisions/learn.test.ts: \${JSON.stringify(tag)} is not to be had by learning`,
-      'master/decisions/learn.test.ts: what no rule can permit is named and not learned',
+      'master/decisions/learn.test.ts: requests that no rule can permit are named and not learned',
     ],
   },
   {
@@ -778,7 +780,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'going on after the key was deleted',
     tests: [
       identity('a deleted key ends at once, and leaves nothing to who comes after'),
-      'master/pillar/master.test.ts: of a minion whose key is deleted no pillar is left',
+      'master/pillar/master.test.ts: deleting a key removes the pillar of its minion',
     ],
   },
   {
@@ -793,7 +795,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'security/secrets.test.ts: no id, tag, job id or command writes a line of the log',
       'cli/output.test.ts: control characters cannot reach the terminal',
-      'cli/salt.test.ts: what minions send cannot steer the terminal',
+      'cli/salt.test.ts: text from minions cannot control the terminal',
     ],
   },
   {
@@ -859,7 +861,7 @@ export const catalogue: readonly Threat[] = [
       shelf('records of ids without a key are gone after the start, and bounds hold'),
       'minion-protocol/zeromq-deadlines.test.ts: unfinished messages of a stranger are bounded in all its connections together',
       'runtime/limits.test.ts: an owner has so many under way and no more; others are not held up',
-      'runtime/limits.test.ts: what is over the rate waits, up to a number; the rest is turned away at once',
+      'runtime/limits.test.ts: requests over the rate wait, up to a number, and the rest are refused at once',
       'minion-protocol/zeromq-requests.test.ts: all connections together have no more requests worked on than allowed',
       logins('a source can have so many log-ins under way, and others log in meanwhile'),
     ],
@@ -946,7 +948,7 @@ export const catalogue: readonly Threat[] = [
     id: 'A-01',
     threat: 'no token, or none that holds, at every endpoint',
     tests: [
-      logins('what has not the form of a token is none'),
+      logins('a malformed token is unknown'),
       users('each call looks at the token'),
       sessions('no, malformed and unknown tokens are refused alike, wherever they stand'),
       streams('tokens are heard where browsers can put them, and nothing else is'),
@@ -974,12 +976,12 @@ export const catalogue: readonly Threat[] = [
     threat: 'log-ins in odd forms, in bulk, or to find out names',
     tests: [
       logins('the same answer and the same steps of time for whatever is wrong'),
-      logins('what is no text is refused like a wrong password'),
+      logins('a password that is not text is refused like a wrong one'),
       logins('five failures in a minute refuse that user from that source, and nobody else'),
       logins('attempts at the same time are no way around the limit'),
       logins('failures of many other users do not make those of one forgotten'),
       door('users log in from where api_acl lets them, by whatever door'),
-      'heat-bridge/http.test.ts: who shows too many tokens that are refused waits, and nobody else does',
+      'heat-bridge/http.test.ts: a client that sends too many bad tokens waits, and no other client does',
     ],
   },
   {
@@ -1006,7 +1008,7 @@ export const catalogue: readonly Threat[] = [
     id: 'A-07',
     threat: 'fields that say who asks',
     tests: [
-      users('who may do everything keeps the target and the fields as they are; others do not'),
+      users('a user with full rights keeps the target and fields of a request, and others do not'),
       users('runners and wheel functions go by their own rights'),
       orchestrations("nobody tells anything under a stranger's orchestration"),
     ],
@@ -1015,7 +1017,7 @@ export const catalogue: readonly Threat[] = [
     id: 'A-08',
     threat: 'a permitted function carries another',
     tests: [
-      users('of several functions each must be permitted'),
+      users('each of several functions must be permitted'),
       'acl/rules.test.ts: a function that runs any other is permitted by its name, and by no pattern',
     ],
   },
@@ -1032,14 +1034,14 @@ export const catalogue: readonly Threat[] = [
     threat: 'targets that mean more than is permitted',
     tests: [
       users('a target means the minions that the rules name, and nobody else'),
-      users('what a limited user asks goes to the minions that were judged, by name'),
+      users('a request of a restricted user goes by name to the minions that were authorised'),
     ],
   },
   {
     id: 'A-11',
     threat: 'fields of a publication that a user chooses',
     tests: [
-      users('who may do everything keeps the target and the fields as they are; others do not'),
+      users('a user with full rights keeps the target and fields of a request, and others do not'),
     ],
   },
   {
@@ -1142,7 +1144,7 @@ export const catalogue: readonly Threat[] = [
       lives(
         'a given pair is accepted before the machine is there, and its private half is kept nowhere',
       ),
-      lives('who does not come in time is given up, with the key that waited for it'),
+      lives('an enrolment whose machine does not come in time expires, with its pending key'),
       lives('a key that ends with its machine is retired at that time'),
     ],
     sentence: 'The bridge to orchestration services',
@@ -1176,7 +1178,7 @@ export const catalogue: readonly Threat[] = [
     id: 'B-06',
     threat: 'commands that are put together',
     tests: [
-      commands('what is refused never reaches a minion, and has the code that says why'),
+      commands('a refused call never reaches a minion, and its code gives the reason'),
       commands(
         'the same key is the same run; with other parameters or another target it is a conflict',
       ),
@@ -1186,7 +1188,7 @@ export const catalogue: readonly Threat[] = [
       parameters('texts that a command line would read otherwise reach the minion as they are'),
       `heat-bridge/catalog.test.ts: a catalog refuses \${title}`,
       plans('one command that is not permitted refuses the whole, before anything is done'),
-      plans('what a minion returns is looked at like what a caller gives'),
+      plans('the return of a minion is checked like the input of a caller'),
       plans('a secret is told by nothing that a plan says or keeps'),
       `heat-bridge/plans/definition.test.ts: a plan is refused with \${title}`,
     ],
@@ -1208,7 +1210,7 @@ export const catalogue: readonly Threat[] = [
     id: 'B-08',
     threat: 'addresses that a machine chose',
     tests: [
-      outward('what is not listed is not asked'),
+      outward('a host that is not listed is not requested'),
       outward('another port or scheme of a listed host is not listed'),
       outward(`a listed name that leads to \${address} is not asked`),
       outward('the address that was checked is the one that is connected to'),
@@ -1280,9 +1282,9 @@ export const catalogue: readonly Threat[] = [
     id: 'H-01a',
     threat: 'the answer to a target tells of minions that its caller may not reach',
     tests: [
-      users('whom a user may not reach, and what is known of them, no target finds out'),
+      users('no target reveals minions that the user may not reach, or their data'),
       users('a target means the minions that the rules name, and nobody else'),
-      users('what a target costs does not depend on minions that the user may not reach'),
+      users('the cost of a target does not depend on minions that the user may not reach'),
       'salt-api/login.test.ts: a target means what is granted of it, and none of that is what nobody may do',
       peers('a rule for some minions does not let a job reach others'),
     ],
@@ -1313,7 +1315,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'targets of the mine tell of its owners',
     tests: [
       'master/mine/mine.test.ts: a mine is not asked by pillar unless a rule shows it',
-      'master/mine/mine.test.ts: whose mine may not be read is not looked at',
+      'master/mine/mine.test.ts: a mine that may not be read is not looked up',
     ],
   },
   {
@@ -1371,7 +1373,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'large bodies of whoever is not known',
     tests: [
       bodyLimits('a log-in has 8 KiB'),
-      bodyLimits('who shows no token has 1 MiB, or what the option says'),
+      bodyLimits('a request without a token is limited to 1 MiB, or to the value of the option'),
       bodyLimits('bodies of an address that nobody is known for share a budget'),
     ],
   },
@@ -1437,7 +1439,7 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'H-17a',
     threat: 'a signal that was held for a handle counts for another machine of the same id',
-    tests: [held('what a machine signalled does not count for the next one of its id')],
+    tests: [held('signals of a machine do not count for the next machine with its id')],
   },
   {
     id: 'H-17b',
@@ -1464,7 +1466,7 @@ export const catalogue: readonly Threat[] = [
         'a process in another network and process namespace keeps the directory, and leaves it when it is killed',
       ),
       directoryLock(
-        'of many processes that start at once exactly one has the directory, after each kill -9',
+        'exactly one of many processes that start at once has the directory, after each kill -9',
       ),
       directoryLock('processes that take the directory and give it back never have it together'),
     ],
@@ -1541,7 +1543,7 @@ export const catalogue: readonly Threat[] = [
       ),
       endedKeys('a key that is deleted while no master runs is not accepted again'),
       endedKeys('a key that an operator rejects ends its enrolment and stays rejected'),
-      endedKeys("what an operator accepts after an enrolment's end is there after the next start"),
+      endedKeys('a key that an operator accepts after an enrolment ended survives a restart'),
     ],
   },
   {
@@ -1599,7 +1601,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'an operation on a denied key that reaches the accepted one',
     tests: [
       'master/runners/runners.test.ts: a map acts on the folder that it names, also where the id has a key in another',
-      'master/runners/runners.test.ts: of two keys of one id a map deletes or rejects the one that it names',
+      'master/runners/runners.test.ts: a map deletes or rejects the one that it names of two keys of one id',
     ],
   },
   {
@@ -1626,7 +1628,7 @@ export const catalogue: readonly Threat[] = [
       httpConnections(
         'all addresses have so many connections, and a newcomer finds room among idle ones',
       ),
-      httpConnections('where all that may be are busy, one more is closed'),
+      httpConnections('a new connection is closed if all allowed connections are busy'),
     ],
   },
   {
@@ -1646,7 +1648,7 @@ export const catalogue: readonly Threat[] = [
       ),
       httpConnections('bodies in tiny parts count for what they cost'),
       httpConnections('beyond what all addresses hold of bodies the one that holds most is ended'),
-      httpConnections('what was held of bodies is free when they were answered'),
+      httpConnections('memory held for bodies is free after their answers'),
     ],
   },
   {
@@ -1665,7 +1667,7 @@ export const catalogue: readonly Threat[] = [
     id: 'H-11a',
     threat: 'one token that follows all runs that may be followed',
     tests: [
-      'heat-bridge/http.test.ts: who follows as many runs as may be is told before anything is published',
+      'heat-bridge/http.test.ts: a caller beyond the limit of followed runs is refused before anything is published',
     ],
   },
   {
@@ -1697,9 +1699,9 @@ export const catalogue: readonly Threat[] = [
       sendQueue(
         'one largest message and so much more may wait for a reader, who is ended beyond that',
       ),
-      sendQueue('what many readers wait for counts once'),
+      sendQueue('a message queued for many readers counts once'),
       sendQueue('beyond what all readers may hold the slowest is ended, and the others go on'),
-      sendQueue('who holds too much by one message that has begun is ended at once'),
+      sendQueue('a connection that holds too much by one begun message is ended at once'),
       largeEvents('events of 5 MB reach whoever reads, over every stream'),
     ],
   },
@@ -1709,9 +1711,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       signedReturns('a return without a signature is refused where one is required'),
       signedReturns('a wrong signature is refused where it has to verify, and none is not'),
-      signedReturns(
-        'who knows the shared key of old protocols gives back nothing for another minion',
-      ),
+      signedReturns('the shared key of old protocols does not let a minion return for another'),
       signedReturns(
         `a return signed as minions do \${name} is taken, and refused when it was changed`,
       ),
@@ -1853,7 +1853,7 @@ export const catalogue: readonly Threat[] = [
     id: 'H-50e',
     threat: 'guest: a guest learns of, or is told, machines that are not of its project',
     tests: [
-      guestPeers('of 500 instances in 20 projects each guest sees those of its own project'),
+      guestPeers('each guest among 500 instances in 20 projects sees only its own project'),
       guestPeers(
         'the second machine sees the first as soon as that has enrolled, without any cloud',
       ),
@@ -1928,7 +1928,7 @@ export const catalogue: readonly Threat[] = [
     threat:
       'guest: a PROXY header of somebody else is believed, or all behind a relay count as one',
     tests: [
-      relayPorts('who is not named as a relay is disconnected, with whatever header'),
+      relayPorts('a client that is not a listed relay is disconnected, with any header'),
       relayPorts('a connection without a header, or with a wrong or long one, is closed'),
       relayPorts('a header that does not come in time ends the connection'),
       relayPorts(
@@ -1977,7 +1977,9 @@ export const catalogue: readonly Threat[] = [
     threat: 'init metadata, or a parameter of an installation, is more than a value',
     tests: [
       metadata('no text of metadata is an id, a key or a requisite of a state'),
-      metadata('what Salt would call is refused, and written where it is the content of a file'),
+      metadata(
+        'a value that Salt would call is refused, and encoded where it is the content of a file',
+      ),
       metadata(`the path \${JSON.stringify(bad)} is refused`),
       metadata(`the address \${bad} is refused`),
       metadata('test_cfn_init_runs_list_commands_without_shell: arguments stay what they are'),
@@ -2005,7 +2007,7 @@ export const catalogue: readonly Threat[] = [
       executionPlans('a signature is good for one guest and one text'),
       executionPlans('without a key nothing is taken, unless unsigned ones are'),
       executionPlans('the same execution plan again is the same run, and an older one is refused'),
-      executionPlans('whoever may run nothing on a guest learns nothing of its stamps'),
+      executionPlans('a user without rights on a guest learns nothing of its stamps'),
       executionPlans(`an execution plan with \${what} is refused`),
       executionPlans('an execution plan without an id cannot be answered'),
       waitingPlans(
@@ -2020,7 +2022,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       sdb('profiles of the configuration lead to variables and to files, as in Salt'),
       sdb('variables that are set are bounded'),
-      reactor('what is no reactor, or more than may be added, is refused, and so are users'),
+      reactor('an invalid reactor, one beyond the limit, and a request of a user are refused'),
       httpQuery('listed hosts are asked as by Salt, within bounds, and no others'),
     ],
   },
@@ -2053,7 +2055,7 @@ export const catalogue: readonly Threat[] = [
     id: 'H-70d',
     threat: 'local client: what is no request or event, or is never read, costs others theirs',
     tests: [
-      localClients('what is no request of a client gets an error and harms nobody'),
+      localClients('a malformed request of a client gets an error and has no other effect'),
       localClients('a client that fires what is no event is disconnected, and others are served'),
       localClients('a reader of events who does not read is disconnected, with a line in the log'),
     ],
@@ -2063,7 +2065,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'cluster: members that apply the same entries do not hold the same',
     tests: [
       clusterLog('clocks that differ by a minute make no difference between members'),
-      clusterLog('of two members that do not hold the same none goes on'),
+      clusterLog('neither of two members with different content continues'),
       clusterLog('a member that does not hold what most hold stops, and they go on'),
     ],
   },
@@ -2086,7 +2088,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'cluster: a member that was replaced, or has lost a lease, writes on',
     tests: [
       clusterLog('a token that another member has replaced fences a write'),
-      clusterLog('what a member that was replaced still sends has no effect'),
+      clusterLog('messages from a replaced member have no effect'),
     ],
   },
   {
@@ -2129,14 +2131,12 @@ export const catalogue: readonly Threat[] = [
     threat: 'cluster: members decide differently about one session, one jid or one message',
     tests: [
       clusterKeys('a minion that signs in at two members at once has one session'),
-      clusterKeys('of two members that decide about a key at once, one is refused'),
-      clusterKeys('of two jobs of one jid that two members keep at once, one is kept'),
+      clusterKeys('one of two members that decide about a key at once is refused'),
+      clusterKeys('one of two jobs with one jid that two members store at once is stored'),
       clusterKeys('a return that two members take at once is kept once, and known to both'),
       clusterKeys('a message that comes again is not heard again'),
       clusterMasters('a request that comes again at another member has no second effect'),
-      clusterMasters(
-        'of two jobs of one jid that two members are asked for at once, one is published',
-      ),
+      clusterMasters('one of two jobs with one jid that two members receive at once is published'),
     ],
   },
   {
@@ -2154,13 +2154,11 @@ export const catalogue: readonly Threat[] = [
     id: 'H-86k',
     threat: 'cluster: a reaction runs at two members',
     tests: [
-      clusterReactions('what follows from one event at two members is queued once'),
+      clusterReactions('the effects of one event at two members are queued once'),
       clusterReactions(
-        'what a member leaves that is gone is done by one other, and the former one ends nothing',
+        'one other member takes over the work of a lost member, which can then end nothing',
       ),
-      clusterReactions(
-        'what a process does that does not know that it has lost a run has no effect',
-      ),
+      clusterReactions('a process that has lost a run without notice has no effect'),
     ],
   },
   {
@@ -2168,14 +2166,12 @@ export const catalogue: readonly Threat[] = [
     threat:
       'cluster: a signal is delivered by two members, or a handle or a ticket is given to two',
     tests: [
-      clusterSignals('what a member delivers that has lost the lease has no effect'),
+      clusterSignals('a delivery by a member that has lost the lease has no effect'),
       clusterSignals(
         'a signal of the dead-letter list is tried again once, whichever member is asked',
       ),
-      clusterSignals(
-        'of two members that register a handle of one alias at the same moment, one is refused',
-      ),
-      'heat-bridge/enroll/repository.test.ts: of two members of a cluster that make something of one enrolment, one is refused',
+      clusterSignals('one of two members that register handles of one alias at once is refused'),
+      'heat-bridge/enroll/repository.test.ts: one of two members that change the same enrolment at once is refused',
     ],
   },
   {
@@ -2193,9 +2189,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'cluster: stacks, data spaces and instances are those of one member alone',
     tests: [
       clusterRuns('a stack of one member is followed by the one with the lease, for all'),
-      clusterDeployments(
-        'what a member writes of deployments that has lost the lease has no effect',
-      ),
+      clusterDeployments('a member that has lost the lease can no longer change deployments'),
       clusterGuests('a value that is written at one member reaches who waits for it at another'),
       clusterGuests('a value of a space that another member ends meanwhile does not stay'),
       clusterGuests(
@@ -2208,11 +2202,7 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'H-106',
     threat: 'a user learns of the job of somebody else by its job id, or takes its place',
-    tests: [
-      users(
-        'who may not do everything chooses job ids of their own alone, and follows those alone',
-      ),
-    ],
+    tests: [users('a restricted user can choose and follow only job ids of their own')],
   },
   {
     id: 'H-107',
@@ -2225,7 +2215,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       clusterReactions('so many runs of a reaction at a time as it may have, over all members'),
       clusterReactions(
-        'what cannot be written of a run is done by the member that has it, once it can',
+        'the member that has a run repeats a failed write once the store accepts it',
       ),
     ],
   },
@@ -2257,10 +2247,10 @@ export const catalogue: readonly Threat[] = [
         'an orchestration goes on at another member when its own leaves, and does nothing twice',
       ),
       clusterOrchestrations(
-        'what a member began that has no job ends as interrupted, and the rest goes on',
+        'a step without a job ends as interrupted after its member is gone, and the rest continues',
       ),
       clusterOrchestrations(
-        'who has lost an orchestration to another member begins nothing more of it',
+        'a member that has lost an orchestration to another begins no more steps',
       ),
       clusterOrchestrations('SLS that are others at the next member end it there'),
     ],
@@ -2333,7 +2323,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       settledJobs('a job goes on at no master that does not keep it'),
       settledJobs('a job that the next master learns of meanwhile is looked up once more'),
-      settledJobs('what only reads is repeated, and what may have been done is not'),
+      settledJobs('read-only calls are repeated, and calls that may have had an effect are not'),
       failOver('a runner whose answer was lost is not called again'),
       failOver('a member that is drained takes nothing new, and lets callers finish'),
       failOver('a master that answers nothing any more is left, and the call goes on'),
@@ -2345,8 +2335,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'cluster: a reader of events misses some, or reads them twice, at the next member',
     tests: [
       eventRing('an id holds at a member that heard the same in another order'),
-      eventRing('what the next member hears only later is not told twice'),
-      eventRing('where events of another member were not heard, readers are told'),
+      eventRing('events that the next member receives only later are not emitted twice'),
+      eventRing('readers are notified of events of another member that did not arrive'),
       failOver('a stream of events goes on at the next master, and tells each once'),
     ],
   },
@@ -2360,7 +2350,7 @@ export const catalogue: readonly Threat[] = [
     threat:
       'cluster: what was acknowledged is lost, or done twice, when masters, servers and lines fail',
     tests: [
-      'cluster/campaign.long.test.ts: what was acknowledged is at every master, whichever masters, servers and lines fail',
+      'cluster/campaign.long.test.ts: acknowledged work reaches every master, whichever masters, servers and links fail',
     ],
   },
   {
@@ -2369,7 +2359,9 @@ export const catalogue: readonly Threat[] = [
     tests: [
       parameters('a state takes no text that Salt would interpret, quoted or not'),
       parameters('a schema may let a text have what Salt interprets'),
-      metadata('what Salt would call is refused, and written where it is the content of a file'),
+      metadata(
+        'a value that Salt would call is refused, and encoded where it is the content of a file',
+      ),
       guestData('a value that Salt would interpret is refused by what is wrong with it'),
       guestData('a value that Salt would interpret reaches no reader if it was written before'),
       'heat-bridge/guests/peers.test.ts: a name that Salt would interpret reaches no peer',
@@ -2378,7 +2370,7 @@ export const catalogue: readonly Threat[] = [
       users('a limited user passes nothing on that Salt would interpret'),
       groups('SLS gets no input and no name from Heat that Salt would interpret'),
       executionPlans('a parameter that Salt would interpret is refused'),
-      plans('what a minion returns is passed on to no command if Salt would interpret it'),
+      plans('no command receives a return that Salt would interpret'),
       peers('a minion passes nothing on that Salt would interpret'),
     ],
   },

@@ -66,7 +66,7 @@ import {
 
 const signIn = unpackWire(base64(recorded('auth', 'v3 pending, different key').request_b64));
 
-test('what a master keeps is for its own user alone, but for public keys', async (t) => {
+test('files of a master are readable by its own user only, except for public keys', async (t) => {
   const directory = temporaryDirectory(t);
   const config = resolveMasterConfig(directories(directory));
   const memory = createMemoryTransport();
@@ -493,7 +493,7 @@ test('with a stolen key one reads every job, and cannot publish one', async (t) 
   t.is(asMap(job).fun, 'test.echo', 'the first that was published is the one of the operator');
 });
 
-test('of an id that has not proved protocol 3, these stay forgeable, and the doctor names it', async (t) => {
+test('these requests stay forgeable for an id that has not proved protocol 3, and the doctor names it', async (t) => {
   const site = await startSite(t, 'zeromq', { config, pins: { [VICTIM]: 2 } });
   const jid = await liveInOldProtocol(site);
   const forgeable: string[] = [];

@@ -2,7 +2,7 @@
 import test from 'ava';
 import { runSharedProcesses } from '../campaigns/processes.ts';
 
-test('what was acknowledged survives the end of the holder, however it ends, and nothing runs twice', async (t) => {
+test('acknowledged work survives any end of the holder, and nothing runs twice', async (t) => {
   t.timeout(280_000);
   const { problems, ...figures } = await runSharedProcesses(
     {

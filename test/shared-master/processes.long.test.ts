@@ -199,7 +199,7 @@ test.serial(
 );
 
 test.serial(
-  'where a holder that hangs cannot be ended nobody takes over, and calls say what to do',
+  'if a hanging holder cannot be ended, no process takes over, and calls name the remedy',
   async (t) => {
     const group = await start(t, 2, { minions: 1, takeoverAfter: 2 });
     const former = holderOf(group);

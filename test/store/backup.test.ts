@@ -154,7 +154,7 @@ test('restoring puts the backup in place and keeps the old store beside it', asy
   t.deepEqual(names, ['backups', 'store', path.basename(old ?? '')].sort());
 });
 
-test('what must not come back is taken out before the restored store is in place', async (t) => {
+test('data that must not return is removed before the restored store is in place', async (t) => {
   const { directory, file } = await makeBackup(t);
   await restoreStore({
     file,

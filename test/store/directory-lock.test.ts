@@ -49,7 +49,7 @@ async function kill(child: ChildProcess): Promise<void> {
   await ended;
 }
 
-test('of many processes that start at once exactly one has the directory, after each kill -9', async (t) => {
+test('exactly one of many processes that start at once has the directory, after each kill -9', async (t) => {
   const directory = newDirectory(t);
   let children = await startContenders(t, directory, 8);
   while (children.length > 0) {
@@ -160,7 +160,7 @@ test('a directory whose path is longer than the address of a socket is locked as
   t.false(await isDirectoryLocked(directory));
 });
 
-test('whoever lost the files of its lock leaves the record of the next holder when it lets go', async (t) => {
+test('a holder that lost its lock files leaves the record of the next holder on release', async (t) => {
   const directory = newDirectory(t);
   const former = await lockDirectory(directory);
   rmSync(path.join(directory, 'holder-1'));

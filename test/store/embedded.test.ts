@@ -187,7 +187,7 @@ test('a store that nobody has open is read, and nothing of it changes', async (t
   t.is(statSync(directory).mode & 0o777, 0o755);
 });
 
-test('where there is no store none is made', async (t) => {
+test('reading a missing store does not create one', async (t) => {
   const directory = path.join(temporaryDirectory(t), 'store');
   t.is(await readStore(directory, async () => 1), undefined);
   t.false(existsSync(directory));
@@ -332,7 +332,7 @@ function engine() {
   return { commits, open, given: () => given };
 }
 
-test('what waits for a transaction shares it, and each gets its own result', async (t) => {
+test('writes that wait for a transaction share it, and each gets its own result', async (t) => {
   const { commits, open, given } = engine();
   const results = [1, 2, 3].map((number) => commits.run(() => number));
   open();

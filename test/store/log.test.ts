@@ -41,7 +41,7 @@ async function hashOf(cluster: TestCluster, member: string): Promise<unknown> {
   return { position, hash };
 }
 
-test('what one member writes all members have, in the same order, with the same hash', async (t) => {
+test('a write by one member reaches all members, in the same order, with the same hash', async (t) => {
   const { cluster, a, b } = await start(t, 'ab');
   const watch = b.watch(['k'], new AbortController().signal)[Symbol.asyncIterator]();
   await Promise.all(
@@ -119,7 +119,7 @@ test('a write is acknowledged when a second member has applied it, not before', 
   t.truthy(await b.get(['k', 'again']));
 });
 
-test('where too few members are alive nothing is written, unless it goes on alone', async (t) => {
+test('with too few members alive nothing is written, unless a member may continue alone', async (t) => {
   const { cluster, a, b } = await start(t, 'ab', soon);
   await b.close();
   await until('its silence', () => a.status.isAlone);
@@ -256,7 +256,7 @@ test('a process that opens the log under the name of another takes its place', a
   t.deepEqual(told, ['ERR_STORE_FENCED']);
 });
 
-test('what a member that was replaced still sends has no effect', async (t) => {
+test('messages from a replaced member have no effect', async (t) => {
   const { cluster, a } = await start(t, 'a');
   cluster.log.fault = () => 'lost';
   const held: Uint8Array[] = [];
@@ -316,7 +316,7 @@ test('an entry that was replaced is noticed while the store is open', async (t) 
   t.deepEqual(told, ['ERR_STORE_DIVERGED']);
 });
 
-test('of two members that do not hold the same none goes on', async (t) => {
+test('neither of two members with different content continues', async (t) => {
   const { cluster, a, b } = await start(t, 'ab', soon);
   await b.close();
   await spoilStore(cluster.directoryOf('b'));

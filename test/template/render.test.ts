@@ -67,7 +67,7 @@ test('relative names stay inside of the tree', (t) => {
   t.deepEqual(asked, ['web/map.jinja', 'other/map.jinja']);
 });
 
-test('what the loader throws ends the rendering as it is', (t) => {
+test('an error of the loader ends the rendering unchanged', (t) => {
   const reason = new Error('not read yet');
   const load = (): never => {
     throw reason;
@@ -361,7 +361,7 @@ test('comparisons of long lists count, whichever way they are written', (t) => {
   }
 });
 
-test('what no step foresees ends with the time', (t) => {
+test('the time limit ends a rendering that counts no steps', (t) => {
   const template = '{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}';
   const limits = { steps: Number.POSITIVE_INFINITY, milliseconds: 5 };
   t.throws(() => renderJinja(template, { name: 'x', limits }), {

@@ -1,4 +1,4 @@
-/** Compiles configs into states of Salt: what the table in docs/cfn-init.md says of each part. */
+/** Compiles configs to Salt states, as the table in docs/cfn-init.md describes. */
 
 import { MultiMap } from '#runtime';
 import { commandText, testText } from './command-text.ts';
@@ -16,14 +16,17 @@ import type {
 } from './state-config.ts';
 import { type CompiledStates, StateBuilder, type StateReference } from './state-data.ts';
 
-/** @throws BridgeError ERR_CFN_INIT */
+/**
+ * Compiles configs to states.
+ * @throws BridgeError ERR_CFN_INIT
+ */
 export function compileStates(configs: readonly Config[]): CompiledStates {
   const compiler = new Compiler(configs);
   for (const config of configs) compiler.add(config);
   return compiler.build();
 }
 
-/** States that services may have to follow, by what they are called in a config. */
+/** States on which services can depend, by their names in a config. */
 class Changes {
   readonly #found = new MultiMap<string, StateReference>();
 
@@ -31,7 +34,7 @@ class Changes {
     this.#found.add(`${kind} ${name}`, state);
   }
 
-  /** Each state once, however often it is named. */
+  /** Returns each matching state once. */
   of(kind: string, names: readonly string[]): Iterable<StateReference> {
     const found = new Set<StateReference>();
     for (const name of new Set(names)) {
@@ -44,7 +47,7 @@ class Changes {
 class Compiler {
   readonly #builder = new StateBuilder();
   readonly #changes = new Changes();
-  /** Of all configs: a user of the same name gets the group as its own. */
+  /** Groups of all configs. A user with the name of a group gets it as its primary group. */
   readonly #groups: ReadonlySet<string>;
 
   constructor(configs: readonly Config[]) {
@@ -77,7 +80,10 @@ class Compiler {
     }
   }
 
-  /** `pkg` is whatever the minion has: packages of yum are not installed by apt. */
+  /**
+   * Adds a state that fails on other OS families. `pkg` uses the minion's own manager, so packages
+   * for yum must not be installed with apt.
+   */
   #requireFamily(family: string, label: string): void {
     this.#builder.add({
       fun: 'test.fail_without_changes',
@@ -89,7 +95,7 @@ class Compiler {
     });
   }
 
-  /** One that is there stays as it is. */
+  /** Adds a group. An existing group is not changed. */
   #group({ name, gid }: Group, place: string): void {
     this.#builder.add({
       fun: 'group.present',
@@ -102,7 +108,7 @@ class Compiler {
     });
   }
 
-  /** The same. */
+  /** Adds a user. An existing user is not changed. */
   #user({ name, uid, groups, home }: User, place: string): void {
     this.#builder.add({
       fun: 'user.present',
@@ -147,7 +153,7 @@ class Compiler {
 
   #command(command: Command, place: string): void {
     const { name, env = {}, test } = command;
-    // Salt drops all entries of a list in which one has several keys.
+    // Salt drops all entries of a list if one of them has several keys.
     const variables = Object.entries(env).map(([variable, value]) => ({ [variable]: value }));
     const state = this.#builder.add({
       fun: 'cmd.run',
@@ -178,7 +184,7 @@ class Compiler {
     }
     if (running !== undefined) {
       const fun = running ? 'service.running' : 'service.dead';
-      // Not `enable`: Salt forgets that it failed where it restarts the service.
+      // `enable` is not used here, because Salt loses its failure if it restarts the service.
       this.#builder.add({ fun, args: { name }, label, watch: running ? watch : [] });
       return;
     }

@@ -1,16 +1,19 @@
-/** What the files of one run may come to: a file is small, and a run can have thousands. */
+/**
+ * Limits on the total content of a run's files. A single file is small, but a run can have
+ * thousands.
+ */
 
 import { configError, configLimits } from './state-config.ts';
 
-/** Bounds of one run. */
+/** Limits of one run. */
 export interface ContentLimits {
-  /** Bytes of contents. */
+  /** Maximum total size of contents, in bytes. */
   readonly bytes: number;
-  /** Nodes of Mustache that are rendered. */
+  /** Maximum number of rendered Mustache nodes. */
   readonly tags: number;
 }
 
-/** Counts what all files of a run use. For a single use. */
+/** Counts the use of all files of a run. Create one for each run. */
 export class ContentBudget {
   readonly #limits: ContentLimits;
   #bytes = 0;
@@ -20,19 +23,25 @@ export class ContentBudget {
     this.#limits = limits;
   }
 
-  /** @throws BridgeError ERR_CFN_INIT */
+  /**
+   * Counts bytes of content.
+   * @throws BridgeError ERR_CFN_INIT
+   */
   addBytes(count: number, place: string): void {
     this.#bytes += count;
     if (this.#bytes > this.#limits.bytes) {
-      throw configError(place, `more than ${this.#limits.bytes} bytes in all`);
+      throw configError(place, `the contents exceed ${this.#limits.bytes} bytes in total`);
     }
   }
 
-  /** @throws BridgeError ERR_CFN_INIT */
+  /**
+   * Counts a rendered node.
+   * @throws BridgeError ERR_CFN_INIT
+   */
   addTag(place: string): void {
     this.#tags += 1;
     if (this.#tags > this.#limits.tags) {
-      throw configError(place, `more than ${this.#limits.tags} tags are rendered`);
+      throw configError(place, `the templates render more than ${this.#limits.tags} tags`);
     }
   }
 }

@@ -30,12 +30,12 @@ export function fileCalls(file: ConfigFile): readonly FileCall[] {
           contents: text,
           contents_newline: text.endsWith('\n'),
           allow_empty: true,
-          // What is in files would be in the job cache.
+          // Changes would put the content of files into the job cache.
           show_changes: false,
         };
         return [{ fun: 'file.managed', args: { ...common, ...contents } }];
       }
-      // The permissions first: nobody else reads what is then written.
+      // Set the permissions first, so that no other user can read the content.
       return [
         { fun: 'file.managed', args: { ...common, replace: false } },
         {
@@ -52,10 +52,10 @@ export function fileCalls(file: ConfigFile): readonly FileCall[] {
   }
 }
 
-/** Has all that Python's `splitlines` takes for the end of a line, beside the line feed; and NUL. */
+/** Characters that Python's `splitlines` treats as line ends, except the line feed; and NUL. */
 const otherLineEnds = /(?![\n\t])[\p{Cc}\p{Zl}\p{Zp}]/u;
 
-/** Whether `contents` of `file.managed` gives exactly this text. */
+/** Whether `contents` of `file.managed` writes exactly this text. */
 function isExactAsContents(text: string): boolean {
   return !otherLineEnds.test(text) && findInterpretedText(text, 'argument') === undefined;
 }
@@ -71,7 +71,7 @@ function linkCalls(file: ConfigFile, target: string): FileCall[] {
   return [...calls, { fun: 'file.managed', args }];
 }
 
-/** Arguments of `file.managed`: those that the file has. */
+/** Returns the permission arguments of `file.managed` that the file has. */
 function rightsOf({ mode, owner, group }: ConfigFile): Readonly<Record<string, number | string>> {
   return {
     ...(mode === undefined ? {} : { mode }),

@@ -1,4 +1,4 @@
-/** The bytes and the mode of a file as metadata writes them. */
+/** Content and mode of a file, from its definition. */
 
 import { writeJson } from '#runtime';
 import { isPlainMap } from '../command-definition.ts';
@@ -8,17 +8,18 @@ import { renderMustache } from './mustache.ts';
 import { configError } from './state-config.ts';
 
 export interface FileContent {
-  /** Text, or a value that is written as JSON. */
+  /** Text, or a value to write as JSON. */
   readonly content: unknown;
-  /** `plain` or `base64`. */
+  /** Encoding of the content: `plain` or `base64`. */
   readonly encoding: unknown;
-  /** Variables of Mustache. */
+  /** Mustache variables. */
   readonly context: unknown;
   readonly escapesHtml: boolean;
 }
 
 /**
- * @param budget - of the run
+ * Returns the content of a file.
+ * @param budget - budget of the run
  * @throws BridgeError ERR_CFN_INIT
  */
 export function fileBytes(
@@ -31,14 +32,14 @@ export function fileBytes(
     budget.addBytes(bytes.length, place);
     return bytes;
   }
-  if (!isPlainMap(context)) throw configError(`${place}: context`, 'expected a map');
+  if (!isPlainMap(context)) throw configError(`${place}: context`, 'must be a map');
   const text = utf8Of(bytes);
-  if (text === undefined) throw configError(place, 'context needs content that is text');
+  if (text === undefined) throw configError(place, 'context requires text as content');
   const options = { escapesHtml, place: `${place}: content`, budget };
   return Buffer.from(renderMustache(text, context, options));
 }
 
-/** `undefined`: it is no UTF-8. */
+/** Decodes UTF-8, or returns `undefined` if the bytes are invalid. */
 export function utf8Of(bytes: Buffer): string | undefined {
   const text = bytes.toString('utf8');
   return Buffer.from(text).equals(bytes) ? text : undefined;
@@ -46,21 +47,21 @@ export function utf8Of(bytes: Buffer): string | undefined {
 
 function decode(content: unknown, encoding: unknown, place: string): Buffer {
   if (encoding !== 'plain' && encoding !== 'base64') {
-    throw configError(`${place}: encoding`, 'expected plain or base64');
+    throw configError(`${place}: encoding`, 'must be plain or base64');
   }
   if (typeof content !== 'string') return Buffer.from(jsonText(content, place));
   if (encoding === 'plain') return Buffer.from(requireText(content, place));
   const packed = content.replaceAll(/\s/g, '');
   if (!/^[A-Za-z0-9+/]*={0,2}$/.test(packed) || packed.length % 4 !== 0) {
-    throw configError(`${place}: content`, 'expected base64');
+    throw configError(`${place}: content`, 'must be valid base64');
   }
   return Buffer.from(packed, 'base64');
 }
 
-/** As Python's `json.dumps(…, indent=4)` writes it. */
+/** Serializes a value like Python's `json.dumps(…, indent=4)`. */
 function jsonText(value: unknown, place: string): string {
   if (typeof value !== 'object' || value === null) {
-    throw configError(`${place}: content`, 'expected text, or an object that is written as JSON');
+    throw configError(`${place}: content`, 'must be text, or an object to write as JSON');
   }
   return writeJson(value, 4);
 }
@@ -69,14 +70,17 @@ const linkType = 0o120_000;
 const typeBits = 0o170_000;
 const permissionBits = 0o7777;
 
-/** Six octal digits: the type of the file, and its permissions. @throws BridgeError ERR_CFN_INIT */
+/**
+ * Parses a mode of up to six octal digits: the type of the file and its permissions.
+ * @throws BridgeError ERR_CFN_INIT
+ */
 export function modeOf(
   given: unknown,
   place: string,
 ): { readonly isLink: boolean; readonly digits: string } {
-  // A number has lost what it was: 000644 without quotes is 420 to YAML.
+  // Numbers are rejected, because YAML parses 000644 without quotes as 420.
   if (typeof given !== 'string' || !/^[0-7]{3,6}$/.test(given)) {
-    throw configError(place, 'expected octal digits as text, such as "000644"');
+    throw configError(place, 'must be octal digits as text, such as "000644"');
   }
   const mode = Number.parseInt(given, 8);
   return {

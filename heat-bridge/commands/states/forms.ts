@@ -1,4 +1,4 @@
-/** The forms of what stands in a config: everything else is refused before a minion sees it. */
+/** Validation of values in a config, before a minion gets them. */
 
 import path from 'node:path';
 import { isPlainMap } from '../command-definition.ts';
@@ -8,34 +8,34 @@ const packageForm = /^[A-Za-z0-9][A-Za-z0-9.+_:-]{0,199}$/;
 const versionForm = /^[A-Za-z0-9][A-Za-z0-9.+~:_^-]{0,199}$/;
 const accountForm = /^[A-Za-z_][A-Za-z0-9_.-]{0,31}\$?$/;
 const serviceForm = /^[A-Za-z0-9][A-Za-z0-9@._:-]{0,199}$/;
-/** Control characters, and what ends a text for the programs that read it. */
+/** Control characters, some of which end a text for the programs that read it. */
 const controlForm = /\p{Cc}/u;
 const maxPath = 4095;
 
 export function requirePackage(name: string, place: string): string {
   if (packageForm.test(name)) return name;
-  throw configError(place, 'expected the name of a package: letters, digits and . + _ : -');
+  throw configError(place, 'must be the name of a package: letters, digits and . + _ : -');
 }
 
 export function requireVersion(version: string, place: string): string {
   if (versionForm.test(version)) return version;
-  throw configError(place, 'expected a version: letters, digits and . + ~ : _ ^ -');
+  throw configError(place, 'must be a version: letters, digits and . + ~ : _ ^ -');
 }
 
 export function requireAccount(name: string, place: string): string {
   if (accountForm.test(name)) return name;
-  throw configError(place, 'expected the name of a user or group');
+  throw configError(place, 'must be the name of a user or group');
 }
 
 export function requireService(name: string, place: string): string {
   if (serviceForm.test(name)) return name;
-  throw configError(place, 'expected the name of a service');
+  throw configError(place, 'must be the name of a service');
 }
 
-/** An absolute path with nothing in it that leads elsewhere. */
+/** Returns an absolute, normalized path. */
 export function requirePath(given: unknown, place: string): string {
   if (typeof given === 'string' && isPlainPath(given)) return given;
-  throw configError(place, 'expected an absolute path without //, /./, /../ or a / at its end');
+  throw configError(place, 'must be an absolute path without //, /./, /../ or a trailing /');
 }
 
 function isPlainPath(given: string): boolean {
@@ -43,49 +43,49 @@ function isPlainPath(given: string): boolean {
   return !given.endsWith('/') && path.posix.normalize(given) === given;
 }
 
-/** The target of a link may be relative. */
+/** Returns the target of a link, which may be relative. */
 export function requireLinkTarget(given: string, place: string): string {
   if (given !== '' && given.length <= maxPath && !controlForm.test(given)) return given;
-  throw configError(place, 'expected the path that the link points to');
+  throw configError(place, 'must be the path to which the link points');
 }
 
-/** An address of a web server: not a file of the master's or of the minion's own. */
+/** Returns an http or https URL. Files of the master or the minion are not permitted. */
 export function requireUrl(given: unknown, place: string): string {
   if (typeof given === 'string' && isWebAddress(given)) return given;
-  throw configError(place, 'expected an address with http:// or https://');
+  throw configError(place, 'must be a URL with http:// or https://');
 }
 
 function isWebAddress(given: string): boolean {
   return given.length <= maxPath && /^https?:\/\/\S+$/i.test(given) && URL.canParse(given);
 }
 
-/** Digits in text or a number. */
+/** Returns a numeric id, from a number or digits in text. */
 export function requireId(given: unknown, place: string): number {
   const id = typeof given === 'string' && /^\d{1,10}$/.test(given) ? Number(given) : given;
   if (typeof id === 'number' && Number.isInteger(id) && id >= 0 && id < 4_294_967_295) return id;
-  throw configError(place, 'expected a number from 0 to 4294967294');
+  throw configError(place, 'must be a number from 0 to 4294967294');
 }
 
-/** A name or a number. */
+/** Returns the name or the numeric id of an owner. */
 export function requireOwner(given: unknown, place: string): number | string {
   if (typeof given === 'number' || (typeof given === 'string' && /^\d+$/.test(given))) {
     return requireId(given, place);
   }
   if (typeof given === 'string') return requireAccount(given, place);
-  throw configError(place, 'expected the name of a user or group');
+  throw configError(place, 'must be the name of a user or group');
 }
 
 export function requireText(given: unknown, place: string): string {
   if (typeof given === 'string' && !given.includes('\0')) return given;
-  throw configError(place, 'expected text');
+  throw configError(place, 'must be text');
 }
 
 export function requireMap(given: unknown, place: string): Readonly<Record<string, unknown>> {
   if (isPlainMap(given)) return given;
-  throw configError(place, 'expected a map');
+  throw configError(place, 'must be a map');
 }
 
-/** Refuses what no key is known by. */
+/** Rejects unknown keys. */
 export function requireKnownKeys(
   map: Readonly<Record<string, unknown>>,
   known: readonly string[],
@@ -93,43 +93,46 @@ export function requireKnownKeys(
 ): void {
   const unknown = Object.keys(map).find((key) => !known.includes(key));
   if (unknown === undefined) return;
-  throw configError(place, `${shown(unknown)} is not known; it has ${known.join(', ')}`);
+  throw configError(place, `unknown key ${shown(unknown)}; known keys are ${known.join(', ')}`);
 }
 
-/** A list of texts. */
+/** Returns a list of text, or an empty list if it is absent. */
 export function requireTexts(given: unknown, place: string): readonly string[] {
   if (given === undefined) return [];
-  if (!Array.isArray(given)) throw configError(place, 'expected a list');
+  if (!Array.isArray(given)) throw configError(place, 'must be a list');
   return given.map((one) => requireText(one, place));
 }
 
-/** Variables of an environment. */
+/** Returns variables of an environment. */
 export function requireEnvironment(
   given: unknown,
   place: string,
 ): Readonly<Record<string, string>> {
   const entries = Object.entries(requireMap(given, place)).map(([name, value]) => {
     if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
-      throw configError(place, `${shown(name)} is no name of a variable`);
+      throw configError(place, `${shown(name)} is not a valid name of a variable`);
     }
     const isScalar = ['boolean', 'bigint', 'number', 'string'].includes(typeof value);
-    if (!isScalar) throw configError(`${place}: ${name}`, 'expected text, a number or a boolean');
+    if (!isScalar) throw configError(`${place}: ${name}`, 'must be text, a number or a boolean');
     return [name, requireText(String(value), `${place}: ${name}`)] as const;
   });
   return Object.fromEntries(entries);
 }
 
-/** `true`, `yes` and `1` mean true, in any case; everything else does not. */
+/** Whether a value is `true`, `yes` or `1`, in any case. */
 export function isTrue(given: unknown): boolean {
   return ['true', 'yes', '1'].includes(String(given).trim().toLowerCase());
 }
 
-/** What somebody wrote, cut for an error. */
+/** Quotes text for an error message, truncated to 64 characters. */
 export function shown(text: string): string {
   return JSON.stringify(text.slice(0, 64));
 }
 
-/** `undefined`: neither the end of the address nor GitHub says what it is. */
+/**
+ * Returns the format of an archive, or `undefined` if neither the end of the URL nor GitHub's path
+ * indicates it.
+ */
 export function archiveFormatOf(url: string): 'tar' | 'zip' | undefined {
   const { hostname, pathname } = new URL(url);
   const name = pathname.toLowerCase();
@@ -140,9 +143,9 @@ export function archiveFormatOf(url: string): 'tar' | 'zip' | undefined {
   return pathname.includes('/zipball/') ? 'zip' : undefined;
 }
 
-/** Text for the shell, or a program with its arguments. */
+/** Returns a command: text for the shell, or a program with its arguments. */
 export function commandOf(given: unknown, place: string): string | readonly string[] {
   if (typeof given === 'string' && given !== '') return requireText(given, place);
   if (Array.isArray(given) && given.length > 0) return given.map((it) => requireText(it, place));
-  throw configError(place, 'expected a command: text, or a list of texts');
+  throw configError(place, 'must be a command: text, or a list of text');
 }

@@ -1,6 +1,6 @@
 /**
- * Salt states from descriptions of a machine: packages, accounts, archives, files, commands and
- * services. `install:` of the catalog and `AWS::CloudFormation::Init` are two ways to write them.
+ * Compiles descriptions of a machine (packages, accounts, archives, files, commands and services)
+ * to Salt states. The sources are `install:` of the catalog and `AWS::CloudFormation::Init`.
  */
 
 export { compileStates } from './compile-states.ts';

@@ -1,6 +1,6 @@
 /**
- * `install:` of a command: what a machine is to have, in groups that follow each other. The operator
- * writes it in the catalog; parameters are values in it, and never code, paths or names.
+ * Field `install:` of a command: the desired content of a machine, in ordered groups. The operator
+ * writes it in the catalog. Parameters are values in it, and never code, paths or names.
  */
 
 import { BridgeError } from '../../errors.ts';
@@ -12,15 +12,18 @@ import { requireMap } from './forms.ts';
 import { type JsonMap, parseGroup } from './install-group.ts';
 import type { CompiledStates } from './state-data.ts';
 
-/** Groups as the catalog has them. */
+/** Groups, as the catalog has them. */
 export type InstallDefinition = readonly JsonMap[];
 
-/** The states for given parameters. @throws BridgeError ERR_COMMAND_PARAMETERS */
+/**
+ * Returns the states for given parameters.
+ * @throws BridgeError ERR_COMMAND_PARAMETERS
+ */
 export type CompiledInstall = (parameters: Parameters) => CompiledStates;
 
 /**
- * Looks at everything but the values of parameters.
- * @param names - of the parameters
+ * Compiles the groups, and validates everything but the values of parameters.
+ * @param names - names of the parameters
  * @throws BridgeError ERR_CATALOG
  */
 export function compileInstall(
@@ -30,8 +33,7 @@ export function compileInstall(
 ): CompiledInstall {
   const used = new Set(groups.flatMap((group, at) => parametersIn(command, group, [String(at)])));
   const missing = [...used].find((it) => !names.includes(it));
-  if (missing !== undefined)
-    throw catalogError(command, 'install', `there is no parameter ${missing}`);
+  if (missing !== undefined) throw catalogError(command, 'install', `unknown parameter ${missing}`);
   const unused = names.find((it) => !used.has(it));
   if (unused !== undefined) {
     throw catalogError(command, `parameters.${unused}`, 'install does not use this parameter');
@@ -44,10 +46,10 @@ export function compileInstall(
       ),
     );
   };
-  // One letter is a value of each place that may have a parameter.
+  // A single letter is a valid value in every place that accepts a parameter.
   const sample = Object.fromEntries(names.map((name) => [name, 'x']));
   orElse('ERR_CATALOG', command, () => compile(sample));
-  // A run checks its parameters, and takes the states of the same ones when it is published.
+  // The states are computed when a run checks its parameters, and reused when it is published.
   const compiled = new WeakMap<Parameters, CompiledStates>();
   return (parameters) => {
     const known = compiled.get(parameters);
@@ -71,7 +73,10 @@ function orElse<T>(
   }
 }
 
-/** Where a value may come from a caller. Arguments of a program, and never the program itself. */
+/**
+ * Places that accept values of callers. They include arguments of a program, but never the program
+ * itself.
+ */
 const valuePlaces: readonly RegExp[] = [
   /^\d+\/packages\/\d+\/version$/,
   /^\d+\/files\/\d+\/(?:content|variables)(?:\/|$)/,
@@ -79,13 +84,16 @@ const valuePlaces: readonly RegExp[] = [
   /^\d+\/scripts\/\d+\/env\/[^/]+$/,
 ];
 
-/** The name of the parameter that a value stands for. */
+/** Returns the name of the parameter whose value is inserted, or `undefined`. */
 function parameterOf(value: unknown): string | undefined {
   if (!isPlainMap(value) || typeof value.parameter !== 'string') return undefined;
   return Object.keys(value).length === 1 ? value.parameter : undefined;
 }
 
-/** @throws BridgeError ERR_CATALOG for a parameter where it would be more than a value */
+/**
+ * Returns the names of the parameters in a value.
+ * @throws BridgeError ERR_CATALOG for a parameter in a place that does not accept one
+ */
 function parametersIn(command: string, value: unknown, path: readonly string[]): string[] {
   const name = parameterOf(value);
   if (name !== undefined) {
@@ -93,14 +101,14 @@ function parametersIn(command: string, value: unknown, path: readonly string[]):
     throw catalogError(
       command,
       `install.${path.join('.')}`,
-      'a parameter may be a version, content or variables of a file, and arguments or env of a script',
+      'a parameter is permitted only as a version, as content or variables of a file, and in arguments or env of a script',
     );
   }
   if (typeof value !== 'object' || value === null) return [];
   return Object.entries(value).flatMap(([key, one]) => parametersIn(command, one, [...path, key]));
 }
 
-/** What is not given is left out. */
+/** Inserts the values of parameters. Parameters that were not given are omitted. */
 function withValues(value: unknown, parameters: Parameters): unknown {
   const name = parameterOf(value);
   if (name !== undefined) return Object.hasOwn(parameters, name) ? parameters[name] : undefined;

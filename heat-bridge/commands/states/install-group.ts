@@ -55,7 +55,7 @@ export function parseGroup(group: JsonMap, budget: ContentBudget): Config {
   const list = <T>(section: string, parse: (value: JsonMap, at: string) => T): readonly T[] => {
     const at = `${place}: ${section}`;
     const given = group[section] ?? [];
-    if (!Array.isArray(given)) throw configError(at, 'expected a list');
+    if (!Array.isArray(given)) throw configError(at, 'must be a list');
     return given.map((it, index) =>
       parse(requireMap(it, `${at} ${index + 1}`), `${at} ${index + 1}`),
     );
@@ -79,14 +79,14 @@ export function parseGroup(group: JsonMap, budget: ContentBudget): Config {
 const managers: readonly PackageManager[] = ['rpm', 'native', 'rubygems', 'python'];
 
 function parsePackages(given: unknown, place: string): readonly PackageSet[] {
-  if (!Array.isArray(given)) throw configError(place, 'expected a list');
+  if (!Array.isArray(given)) throw configError(place, 'must be a list');
   const all = given.map((it): Package & { readonly manager: PackageManager } => {
     if (typeof it === 'string') return { name: requirePackage(it, place), manager: 'native' };
     const { name, version, manager: asked = 'native', ...rest } = requireMap(it, place);
     requireKnownKeys(rest, ['name', 'version', 'manager'], place);
     const manager = managers.find((one) => one === asked);
     if (manager === undefined)
-      throw configError(place, `expected a manager: ${managers.join(', ')}`);
+      throw configError(place, `unknown manager; use one of ${managers.join(', ')}`);
     const wanted =
       manager === 'rpm' || version !== undefined
         ? { version: versionOf(manager, version, place) }
@@ -121,9 +121,9 @@ function parseTarball(tarball: JsonMap, place: string): Archive {
   const url = requireUrl(tarball.url, `${place}: url`);
   const format = tarball.format ?? archiveFormatOf(url);
   if (format !== 'tar' && format !== 'zip')
-    throw configError(`${place}: format`, 'expected tar or zip');
+    throw configError(`${place}: format`, 'must be tar or zip');
   if (sha256 !== undefined && !/^[0-9a-f]{64}$/.test(String(sha256))) {
-    throw configError(`${place}: sha256`, 'expected 64 hexadecimal digits');
+    throw configError(`${place}: sha256`, 'must be 64 hexadecimal digits');
   }
   return {
     directory: requirePath(tarball.directory, `${place}: directory`),
@@ -160,13 +160,13 @@ function contentOf(file: JsonMap, place: string, budget: ContentBudget): ConfigF
     return { kind: 'link', target: requireLinkTarget(requireText(link, place), place) };
   }
   if (content === undefined || url !== undefined || link !== undefined) {
-    throw configError(place, 'expected one of content, url and link');
+    throw configError(place, 'must have exactly one of content, url and link');
   }
   const bytes = fileBytes({ content, encoding, context, escapesHtml: false }, place, budget);
   return { kind: 'bytes', bytes };
 }
 
-/** As `file.managed` names them. */
+/** Names of the fields in `file.managed`. */
 const selinuxFields: Readonly<Record<string, string>> = {
   user: 'seuser',
   role: 'serole',
@@ -180,7 +180,7 @@ function selinuxOf(given: unknown, place: string): Readonly<Record<string, strin
   const entries = Object.entries(map).map(([key, value]) => {
     const text = requireText(value, `${place}: ${key}`);
     if (/^[A-Za-z0-9_.:,-]{1,255}$/.test(text)) return [selinuxFields[key], text];
-    throw configError(`${place}: ${key}`, 'expected a part of an SELinux context');
+    throw configError(`${place}: ${key}`, 'must be a part of an SELinux context');
   });
   return Object.fromEntries(entries);
 }
@@ -201,7 +201,7 @@ function parseScript(script: JsonMap, place: string): Command {
   };
 }
 
-/** Numbers and booleans are arguments by their text. */
+/** Converts numbers and booleans in arguments to text. */
 function wordOf(value: unknown): unknown {
   return ['bigint', 'boolean', 'number'].includes(typeof value) ? String(value) : value;
 }
@@ -215,7 +215,7 @@ function parseService(service: JsonMap, place: string): Service {
   const names = requireTexts(restart.packages, at);
   for (const [key, value] of Object.entries({ enabled, running })) {
     if (value !== undefined && typeof value !== 'boolean') {
-      throw configError(`${place}: ${shown(key)}`, 'expected true or false');
+      throw configError(`${place}: ${shown(key)}`, 'must be true or false');
     }
   }
   return {

@@ -1,13 +1,13 @@
 /**
- * Mustache as far as files of CloudFormation use it: variables, sections, inverted sections, comments.
- * Values are data: what they contain is never read as a template again.
+ * Subset of Mustache that files of CloudFormation use: variables, sections, inverted sections and
+ * comments. Values are data and are never parsed as templates.
  */
 
 import { isPlainMap } from '../command-definition.ts';
 import type { ContentBudget } from './content-budget.ts';
 import { configError } from './state-config.ts';
 
-/** A template that was read. */
+/** Node of a parsed template. */
 type Node =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'variable'; readonly name: string; readonly isEscaped: boolean }
@@ -19,17 +19,17 @@ type Node =
     };
 
 export interface MustacheOptions {
-  /** Whether `{{name}}` is escaped as in HTML, which the language says. `{{{name}}}` never is. */
+  /** Whether `{{name}}` is HTML-escaped, as Mustache specifies. `{{{name}}}` is never escaped. */
   readonly escapesHtml: boolean;
-  /** Named in errors. */
+  /** Location for error messages. */
   readonly place: string;
-  /** Of the run that the file is of. */
+  /** Budget of the run. */
   readonly budget: ContentBudget;
 }
 
 const maxDepth = 32;
 
-/** Where what is rendered goes. */
+/** Output of rendering. */
 interface Renderer {
   readonly write: (text: string) => void;
   /** Counts a node. */
@@ -38,10 +38,13 @@ interface Renderer {
 }
 
 const nameForm = /^(?:\.|[^\s.{}]+(?:\.[^\s.{}]+)*)$/u;
-/** The longest names first: `{{{name}}}` is one tag. */
+/** Matches `{{{name}}}` first, because it is a single tag. */
 const tagForm = /\{\{(?:\{([^}]{0,256})\}|([^}]{0,256}))\}\}/g;
 
-/** @throws BridgeError ERR_CFN_INIT */
+/**
+ * Renders a template.
+ * @throws BridgeError ERR_CFN_INIT
+ */
 export function renderMustache(
   template: string,
   context: Readonly<Record<string, unknown>>,
@@ -51,17 +54,20 @@ export function renderMustache(
   const nodes = parseTemplate(template, options);
   const parts: string[] = [];
   const write = (text: string): void => {
-    // Sections repeat what is in them, and may be nested.
+    // Sections repeat their content and can be nested.
     budget.addBytes(Buffer.byteLength(text), place);
     parts.push(text);
   };
-  // Sections of lists multiply, also where they write nothing.
+  // Nested sections of lists multiply nodes, even if they write nothing.
   const step = (): void => budget.addTag(place);
   renderNodes(nodes, [context], { write, step, escapesHtml });
   return parts.join('');
 }
 
-/** @throws BridgeError ERR_CFN_INIT */
+/**
+ * Parses a template.
+ * @throws BridgeError ERR_CFN_INIT
+ */
 function parseTemplate(template: string, { place }: MustacheOptions): Node[] {
   const root: Node[] = [];
   const open: { readonly name: string; readonly nodes: Node[] }[] = [{ name: '', nodes: root }];
@@ -77,7 +83,7 @@ function parseTemplate(template: string, { place }: MustacheOptions): Node[] {
     switch (sigil) {
       case '#':
       case '^': {
-        if (open.length > maxDepth) throw configError(place, 'sections are nested too deep');
+        if (open.length > maxDepth) throw configError(place, 'sections are nested too deeply');
         const nodes: Node[] = [];
         current.push({ kind: 'section', name, isInverted: sigil === '^', nodes });
         open.push({ name, nodes });
@@ -85,7 +91,7 @@ function parseTemplate(template: string, { place }: MustacheOptions): Node[] {
       }
       case '/':
         if (open.length === 1 || open.at(-1)?.name !== name) {
-          throw configError(place, `{{/${name}}} closes no section`);
+          throw configError(place, `{{/${name}}} does not close an open section`);
         }
         open.pop();
         break;
@@ -130,12 +136,12 @@ function tagOf(match: RegExpMatchArray, place: string): readonly [Sigil, string]
 function checkedName(text: string, place: string): string {
   const name = text.trim();
   if (nameForm.test(name)) return name;
-  throw configError(place, 'a Mustache tag names no variable');
+  throw configError(place, 'a Mustache tag has no valid variable name');
 }
 
 /**
- * A section or comment that has a line for itself takes the line with it.
- * @param from - where the tag before it ended
+ * Extends a section or comment tag that is alone on its line to the whole line.
+ * @param from - end of the previous tag
  */
 function standaloneLine(
   template: string,

@@ -3,7 +3,7 @@
 import type { JsonValue } from '#runtime';
 import type { PackageManager, PackageSet } from './state-config.ts';
 
-/** Of `os_family`, by manager. */
+/** Required `os_family` by package manager. */
 export const families: Readonly<Partial<Record<PackageManager, string>>> = {
   apt: 'Debian',
   dnf: 'RedHat',

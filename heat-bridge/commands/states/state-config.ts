@@ -1,12 +1,11 @@
 /**
- * What a machine is to have: packages, accounts, archives, files, commands and services, in groups
- * that follow each other. Metadata of CloudFormation and `install:` of the catalog are two ways to
- * write it.
+ * Desired content of a machine: packages, accounts, archives, files, commands and services, in
+ * ordered groups. The sources are metadata of CloudFormation and `install:` of the catalog.
  */
 
 import { BridgeError } from '../../errors.ts';
 
-/** One group; its parts are applied in the order in which they stand here. */
+/** Group of a config. Its parts are applied in the order of these fields. */
 export interface Config {
   readonly name: string;
   readonly packages: readonly PackageSet[];
@@ -18,7 +17,7 @@ export interface Config {
   readonly services: readonly Service[];
 }
 
-/** `native`: whatever the machine has. */
+/** Package manager. `native` is the machine's own. */
 export type PackageManager =
   | 'apt'
   | 'dnf'
@@ -29,7 +28,7 @@ export type PackageManager =
   | 'yum'
   | 'zypper';
 
-/** Packages of one manager, installed in one transaction where the manager has transactions. */
+/** Packages of one manager, installed in one transaction if the manager supports it. */
 export interface PackageSet {
   readonly manager: PackageManager;
   readonly packages: readonly Package[];
@@ -37,7 +36,7 @@ export interface PackageSet {
 
 export interface Package {
   readonly name: string;
-  /** Of `rpm`: the address. Default: the newest, or the one that is installed. */
+  /** Version. For `rpm`, the URL. Default: the installed version, or the newest. */
   readonly version?: string;
 }
 
@@ -46,7 +45,7 @@ export interface Group {
   readonly gid?: number;
 }
 
-/** A system user who cannot log in. */
+/** System user without login. */
 export interface User {
   readonly name: string;
   readonly uid?: number;
@@ -58,7 +57,7 @@ export interface Archive {
   readonly directory: string;
   readonly url: string;
   readonly format: 'tar' | 'zip';
-  /** SHA-256 as hex; without it the archive is not verified. */
+  /** SHA-256 in hex. Without it, the archive is not verified. */
   readonly sha256?: string;
 }
 
@@ -68,7 +67,7 @@ export interface ConfigFile {
     | { readonly kind: 'bytes'; readonly bytes: Buffer }
     | { readonly kind: 'link'; readonly target: string }
     | { readonly kind: 'url'; readonly url: string };
-  /** Octal digits. Of a link: of its target. */
+  /** Mode in octal digits. For a link, the mode of its target. */
   readonly mode?: string;
   readonly owner?: number | string;
   readonly group?: number | string;
@@ -79,10 +78,10 @@ export interface Command {
   readonly name: string;
   /** Text for the shell, or a program and its arguments. */
   readonly command: string | readonly string[];
-  /** Replaces the environment. */
+  /** Variables that replace the environment. */
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /** Text for the shell: the command runs if it exits with 0. */
+  /** Shell text. The command runs only if it exits with 0. */
   readonly test?: string;
   readonly ignoreErrors: boolean;
 }
@@ -91,7 +90,7 @@ export interface Service {
   readonly name: string;
   readonly enabled?: boolean;
   readonly running?: boolean;
-  /** Restarts it where one of these has changed. */
+  /** Changes after which the service is restarted. */
   readonly restartOn: {
     readonly files: readonly string[];
     readonly archives: readonly string[];
@@ -103,10 +102,13 @@ export interface Service {
   };
 }
 
-/** What cannot be applied. @param place - for whoever wrote it: `config web: files: /etc/motd` */
+/**
+ * Returns the error of an invalid config.
+ * @param place - location for the author, for example `config web: files: /etc/motd`
+ */
 export function configError(place: string, problem: string): BridgeError {
   return new BridgeError('ERR_CFN_INIT', `${place}: ${problem}`);
 }
 
-/** Bounds of one run. */
+/** Limits of one run. */
 export const configLimits = { states: 2_000, bytes: 4_194_304, tags: 100_000 } as const;

@@ -1,16 +1,17 @@
-/** Has a minion apply states, and reads what it returns. */
+/** Call that applies states on a minion, and the interpretation of its return. */
 
 import { isPlainMap, type MinionCall } from '../command-definition.ts';
 
-/** The key below that of the run, in the minion's own pillar. */
+/** Key of the states in the minion's pillar, below the reference of the run. */
 export const statesKey = 'states';
 
-/** The function that applies them. */
+/** Function that applies the states. */
 export const statesFunction = 'state.template_str';
 
 /**
- * The publication, which all minions can read, only says where the states are: in the pillar of the
- * minions that they are for. `#!py` because it reads values as values; no other renderer sees them.
+ * Returns the call that applies states. All minions can read the publication, so it contains only
+ * the location of the states in the pillars of the addressed minions. It uses the renderer `#!py`,
+ * which passes values unchanged.
  * @param reference - hexadecimal digits
  */
 export function applyStatesCall(reference: string): MinionCall {
@@ -26,22 +27,26 @@ export function applyStatesCall(reference: string): MinionCall {
   return { fun: statesFunction, kwarg: { tem, queue: true } };
 }
 
-/** What became of states, for people. */
+/** Report of applied states for users. */
 export interface StatesReport {
   readonly isSuccess: boolean;
-  /** What was done, one state a line, and what commands wrote. */
+  /** Result of each state, one per line, with the output of commands. */
   readonly stdout: string;
-  /** What failed, and why. */
+  /** Failed states, with reasons. */
   readonly stderr: string;
 }
 
-/** @param labels - of all states, by id, in their order */
+/**
+ * Returns the report of a return.
+ * @param labels - labels of all states by id, in order
+ */
 export function reportOfStates(
   value: unknown,
   labels: Readonly<Record<string, string>>,
 ): StatesReport {
   if (!isPlainMap(value)) {
-    // Why the states could not be read, or that others are being applied.
+    // The text is an error, for example that states cannot be parsed or that another run is in
+    // progress.
     const problems = Array.isArray(value) ? value.map(String).join('\n') : String(value ?? '');
     return { isSuccess: false, stdout: '', stderr: problems || 'the minion returned no states' };
   }
@@ -69,12 +74,12 @@ export function reportOfStates(
   return { isSuccess: isWhole, stdout: done.join('\n'), stderr: reasons.join('\n') };
 }
 
-/** Why states were not all applied; `undefined`: they were. */
+/** Returns the reason why not all states were applied, or `undefined` if they were. */
 export function problemOfStates(value: unknown): string | undefined {
   const results = isPlainMap(value) ? Object.values(value) : [];
   if (results.length === 0) return 'the minion returned no states';
   const failed = results.find((it) => !isPlainMap(it) || it.result !== true);
-  return failed === undefined ? undefined : 'a state was not applied';
+  return failed === undefined ? undefined : 'a state failed or was not applied';
 }
 
 function isChanged({ changes }: Readonly<Record<string, unknown>>): boolean {

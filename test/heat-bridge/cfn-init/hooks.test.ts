@@ -122,7 +122,7 @@ test('hooks and handles beyond the limit are named', (t) => {
   ]);
 });
 
-test('what the bridge and Heat change in metadata is no change of it', (t) => {
+test('changes by the bridge and Heat do not count as changes of metadata', (t) => {
   const all = { triggers: 'post.update', path: 'Resources.web.Metadata', action: 'x' };
   const hooks = { 'saltbridge:cfn-hup': { all } };
   t.deepEqual(
@@ -256,6 +256,6 @@ test('a template signals no handle that its stack has not registered', async (t)
     reason = found?.reason;
     return found?.state === 'done';
   });
-  t.is(reason, 'Heat was not told: the stack has registered no handle wait');
+  t.is(reason, 'the result could not be sent to Heat: the stack has registered no handle wait');
   t.deepEqual(signals(heat), []);
 });

@@ -195,7 +195,7 @@ test.serial('requests to heat-api-cfn are signed as real ones were', (t) => {
 const refusals: readonly (readonly [string, Partial<Entry>, RegExp, object?])[] = [
   ['a group that is none of ours', { group: 'puppet' }, /group "puppet" is not supported/],
   ['no group', { group: 'Heat::Ungrouped' }, /is not supported/],
-  ['a command that the catalog lacks', { config: 'cmd.run' }, /names no command/],
+  ['a command that the catalog lacks', { config: 'cmd.run' }, /has no command/],
   ['parameters that do not fit', {}, /demo\.echo: a parameter/, { text: 4, x: 1 }],
   ['inline SLS', { group: 'salt', config: 'a:\n  cmd.run: [{name: id}]' }, /inline SLS/],
   ['a state file that no command applies', { group: 'salt-state', config: 'top' }, /state file/],
@@ -282,7 +282,7 @@ test.serial('inline SLS runs only where it is pinned, with its inputs as pillar'
   const reasons = refused.map(({ values }) => String(values.deploy_stderr));
   t.regex(
     reasons[0] ?? '',
-    /^refused: group salt: no entry of the catalog permits this inline SLS/,
+    /^refused: group salt: no catalog entry permits this inline SLS/,
   );
   t.regex(reasons[1] ?? '', /^refused: site\.sls: .*plain text to YAML/);
   t.regex(reasons[2] ?? '', /^refused: site\.sls: /);
@@ -438,7 +438,7 @@ test.serial(
     t.is((await show(stage)).deployments[0]?.state, 'signalling');
     heat.status = 403;
     await done(stage);
-    t.regex((await show(stage)).deployments[0]?.reason ?? '', /^Heat was not told: answered 403/);
+    t.regex((await show(stage)).deployments[0]?.reason ?? '', /^the result could not be sent to Heat: answered 403/);
     t.is(seen.length, 1);
   },
 );
@@ -482,7 +482,7 @@ test.serial('a template names only minions that its registration lists', async (
   await until('two reads', () => heat.requests.length > 3, 20_000);
   t.like(await bridge.stacks.show('demo'), { deployments: [] });
   t.deepEqual(seen, []);
-  t.regex((await bridge.stacks.show('demo')).followed[0]?.problem ?? '', /no minion is known/);
+  t.regex((await bridge.stacks.show('demo')).followed[0]?.problem ?? '', /no minion is assigned/);
 });
 
 test.serial('a service that is not listed is not asked, whoever names it', async (t) => {

@@ -263,7 +263,7 @@ const refused: readonly (readonly [string, Partial<Deployment>, object | undefin
     undefined,
     /plain text/,
   ],
-  ['with no manifest', { group: 'puppet', config: {} }, undefined, /no text/],
+  ['with no manifest', { group: 'puppet', config: {} }, undefined, /non-empty text/],
   ['with a list that is none', { group: 'chef', config: '["a; b"]' }, undefined, /recipes/],
   [
     'with inputs that its entry lacks',
@@ -283,7 +283,7 @@ for (const [what, deployment, entry, reason] of refused) {
 const catalogs: readonly (readonly [string, object, RegExp])[] = [
   ['a group of tools without a permission', { group: 'puppet' }, /sha256/],
   ['two permissions', { group: 'json-file', unsafe: 'i-understand', paths: ['/a'] }, /sha256/],
-  ['paths of code', { group: 'puppet', paths: ['/a'] }, /only for the groups/],
+  ['paths of code', { group: 'puppet', paths: ['/a'] }, /supported for the groups/],
   [
     'a digest of what has no config',
     { group: 'apply-config', unsafe: 'i-understand' },

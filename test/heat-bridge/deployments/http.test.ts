@@ -74,11 +74,11 @@ test('a stack of minions that no rule names is not registered', async (t) => {
 
 const unusable: readonly (readonly [string, object, RegExp])[] = [
   ['no servers', { servers: [] }, /servers/],
-  ['a server twice', { servers: [{ server: 'a' }, { server: 'a' }] }, /twice/],
+  ['a server twice', { servers: [{ server: 'a' }, { server: 'a' }] }, /duplicate server/],
   ['no way to read a server', { login: undefined }, /collect/],
   ['two ways to read a server', { servers: [{ server: 'a', collect: {} }] }, /collect/],
   ['another scheme', { login: { ...registration.login, auth_url: 'file:///etc' } }, /auth_url/],
-  ['a field that there is not', { nothing: 1 }, /there is no such field/],
+  ['a field that there is not', { nothing: 1 }, /unknown field/],
 ];
 
 test('a registration that cannot be used is refused with the field, and without its value', async (t) => {

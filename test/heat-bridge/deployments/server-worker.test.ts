@@ -10,7 +10,7 @@ import { createSilentLogger } from '#master';
 import { twoMembers } from '../cluster.ts';
 import { memoryState } from '../signals/open-signals.ts';
 
-test('what a deployment runs, and what Heat is told, is on disk alone', async (t) => {
+test('commands and status texts of a deployment are stored on disk only', async (t) => {
   const state = memoryState();
   const records = await DeploymentRecords.open(state, Date.now);
   const call = { kind: 'command', command: 'demo.go', params: {} } as const;
@@ -29,7 +29,7 @@ test('what a deployment runs, and what Heat is told, is on disk alone', async (t
   }
 });
 
-test('what a member writes of deployments that has lost the lease has no effect', async (t) => {
+test('a member that has lost the lease can no longer change deployments', async (t) => {
   const [one, two] = await twoMembers(t);
   const [a, b] = await Promise.all(
     [one, two].map(({ area }) => DeploymentRecords.open(area, Date.now)),

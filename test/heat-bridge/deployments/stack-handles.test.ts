@@ -55,14 +55,14 @@ test('a signal that is not taken is not delivered: it is tried again where there
   const full = signaller({}, { kind: 'full', quota: 'perMinion' });
   t.deepEqual(await full('web1', 'ready', signal), {
     kind: 'again',
-    reason: 'the handle ready took no signal: too many signals of this minion wait',
+    reason: 'the handle ready rejected the signal: too many signals of this minion are pending',
   });
   const large = signaller({}, undefined, { maxBytes: 10 });
   t.like(await large('web1', 'ready', signal), { kind: 'final' });
   const late = signaller({}, undefined, { now: () => 100 });
   t.deepEqual(await late('web1', 'ready', signal), {
     kind: 'final',
-    reason: 'the handle ready took no signal: the handle has expired',
+    reason: 'the handle ready rejected the signal: the handle has expired',
   });
 });
 
@@ -120,7 +120,7 @@ test('a later stack takes the minion from the handle of an earlier one, and not 
   await name(one, 'web1', { ready: attribute('one') });
   await name(two, 'web1', { ready: attribute('two') });
   const [problem] = await name(one, 'web1', { ready: attribute('one') });
-  t.regex(problem ?? '', /^handle not registered: ready: a handle has this alias already/);
+  t.regex(problem ?? '', /^handle not registered: ready: a handle with this alias already exists/);
   await signal('web1', 'heat/ready');
   t.deepEqual(await sent(1), ['/v1/two/signal web1']);
   t.deepEqual(

@@ -206,7 +206,7 @@ test('a ticket is good until its time, and once', async (t) => {
   t.is((await stage.post('claim', over)).code, 'ERR_TICKET_EXPIRED');
 });
 
-test('of claims at the same time one is heard', async (t) => {
+test('only one of several simultaneous claims succeeds', async (t) => {
   const stage = await startStage(t);
   const { ticket } = await stage.bridge.enroll.create(machine);
   const fingers = [fingerOf('minion'), fingerOf('other_minion'), fingerOf('minion2')];
@@ -334,7 +334,7 @@ test('a ticket of another key, or with another claim, is not genuine', (t) => {
   t.false(forged !== undefined && verifyTicket(forged, key.publicKey));
 });
 
-test('what is no ticket is not read, whatever it is', (t) => {
+test('a malformed ticket is not read', (t) => {
   const ticket = signTicket(claims, key.privateKey);
   const signed = (value: unknown): string =>
     `sbt1.${Buffer.from(JSON.stringify(value)).toString('base64url')}.${ticket.split('.')[2]}`;
@@ -385,7 +385,7 @@ test('a spent ticket is on disk, and known to the next one who opens the file', 
   await second.close();
 });
 
-test('what has been over for a week is dropped, and a torn line with it', async (t) => {
+test('enrolments that ended a week ago are dropped, with any torn line', async (t) => {
   const file = path.join(temporaryDirectory(t), 'spent');
   const tickets = await UsedTickets.open(file, () => 1000);
   await tickets.add(ticketNumber(1), 2000);
@@ -682,7 +682,7 @@ test('a service may raise the lowest protocol of a machine, and not lower it', a
   for (const protocol of [0, 1]) {
     const refused = await ask(trove, 'POST enrolments', { ...serviceMachine, protocol });
     t.is(refused.status, 400);
-    t.regex(refused.text, /protocol: expected 2 or more \(enroll: protocol\), got/);
+    t.regex(refused.text, /protocol: must be 2 or more \(enroll: protocol\), not/);
   }
   t.deepEqual(await bridge.enroll.list(), []);
   for (const protocol of [2, 3]) {

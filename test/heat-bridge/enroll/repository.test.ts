@@ -30,7 +30,7 @@ test('an enrolment is found by its instance and project as it is now, while it h
   t.deepEqual(found(book), [[], []]);
 });
 
-test('what the store does not take changes nothing', async (t) => {
+test('a failed write to the store changes nothing', async (t) => {
   const state = memoryState();
   let isBroken = false;
   const book = await EnrolmentRepository.open(
@@ -50,7 +50,7 @@ test('what the store does not take changes nothing', async (t) => {
   t.deepEqual([found(book), book.open], [[['1 open'], ['1 open']], 1]);
 });
 
-test('of two members of a cluster that make something of one enrolment, one is refused', async (t) => {
+test('one of two members that change the same enrolment at once is refused', async (t) => {
   const [a, b] = await twoMembers(t);
   const [first, second] = [
     await EnrolmentRepository.open(a.area, () => 1),
@@ -76,7 +76,7 @@ test('of two members of a cluster that make something of one enrolment, one is r
   t.is(followed.at(-1)?.state, 'retired');
 });
 
-test('of two members of a cluster that decide about one name, one decides again', async (t) => {
+test('one of two members that decide about the same name at once decides again', async (t) => {
   const [a, b] = await twoMembers(t);
   const names = [await SharedNames.open(a.area, 'names'), await SharedNames.open(b.area, 'names')];
   let isTaken = false;

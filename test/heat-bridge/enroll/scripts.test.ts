@@ -82,7 +82,7 @@ for (const client of ['curl', 'wget'] as const) {
     const script = at(userData).replaceAll('command -v curl', `[ ${client} = curl ]`);
     const { status, output } = await one.runShell(script);
     t.is(status, 1);
-    t.regex(output, /does not answer/);
+    t.regex(output, /does not respond/);
     t.is((await stage.bridge.enroll.show(enrolment.number)).state, 'open');
   });
 }
@@ -98,7 +98,7 @@ test('a service that does not start is told by the ticket', async (t) => {
   t.is((await one.runShell(at(userData))).status, 1);
   await t.throwsAsync(within('the report', failed), {
     code: 'ERR_ENROLL_FAILED',
-    message: 'the service salt-minion does not start: no such unit',
+    message: 'the service salt-minion failed to start: no such unit',
   });
 });
 

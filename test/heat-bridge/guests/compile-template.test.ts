@@ -60,7 +60,7 @@ test('a chain is compiled: what guests say goes through the data space, the rest
     app: { reads: { 'mysql:password': 'db/password' }, writes: { url: {} } },
     web: { reads: { upstream: 'app/url' }, writes: {} },
   });
-  t.deepEqual(warnings, ['db/motd is read by no role: it is not sent']);
+  t.deepEqual(warnings, ['no role reads db/motd, so it is not sent']);
   t.deepEqual(
     machines.map(({ resource, parameter }) => [resource, parameter]),
     [
@@ -143,27 +143,27 @@ const refused: readonly (readonly [string, Readonly<Record<string, RoleText>>, R
   [
     'a role that there is not',
     { a: { reads: { x: 'nobody/x' } } },
-    /there is no role "nobody" \(roles: a\)/,
+    /unknown role "nobody" \(roles: a\)/,
   ],
   ['a value that nobody writes', { a: { reads: { x: 'b/x' } }, b: {} }, /role b writes no "x"/],
   [
     'two writers of one value',
     { a1: { role: 'a', writes: { x: {} } }, a2: { role: 'a', writes: { x: {} } } },
-    /a\/x has two writers: a1 and a2/,
+    /a\/x has several writers: a1 and a2/,
   ],
   [
     'a role of two resources that writes',
     { a1: { role: 'a', writes: { x: {} } }, a2: { role: 'a' } },
-    /a\/x is written by a1, and a1 and a2 share the role/,
+    /a1 writes a\/x, but a1 and a2 share the role/,
   ],
   [
     'a value of a resource that there is not',
     { a: { writes: { x: { value: { get_attr: ['nope', 'ip'] } } } } },
-    /a\/x: there is no resource "nope"/,
+    /a\/x: unknown resource "nope"/,
   ],
   ['a role that is no name', { a: { role: '../a' } }, /metadata\.saltbridge\.role/],
   ['a field that there is not', { a: { writes: { x: { often: true } } } }, /saltbridge\.writes\.x/],
-  ['a name of a value that is a path', { a: { writes: { 'x/y': {} } } }, /expected names/],
+  ['a name of a value that is a path', { a: { writes: { 'x/y': {} } } }, /names must have/],
 ];
 
 for (const [what, servers, message] of refused) {
@@ -188,7 +188,7 @@ test('a writer that says what it needs first is no part of a ring', (t) => {
   t.deepEqual(roles.a?.writes, { x: { needs: [] } });
 });
 
-test('what the template says otherwise stays as it was written', (t) => {
+test('other parts of the template stay as they were written', (t) => {
   const text = `# A comment.
 heat_template_version: 2018-08-31
 parameters:
@@ -226,16 +226,16 @@ resources:
     { config: { get_resource: 'boot' } },
     { config: { get_param: 'saltbridge_user_data_db' }, type: 'multipart' },
   ]);
-  t.deepEqual(warnings, ['other takes no user-data: enrol its machine otherwise']);
+  t.deepEqual(warnings, ['other accepts no user-data; enrol its machine in another way']);
   t.deepEqual(machines[1], { resource: 'other', role: 'app' });
 });
 
-test('what is no template, or has no role, is refused', (t) => {
+test('a file that is not a template, or has no role, is refused', (t) => {
   const unusable: readonly (readonly [string, RegExp])[] = [
     ['', /heat_template_version/],
     ['heat_template_version: 2013-05-23\nresources: {}', /2015-10-15 or later/],
-    ['heat_template_version: rocky\nresources: []', /resources: expected a map/],
-    ['heat_template_version: rocky\nresources: { a: 1 }', /a map for each/],
+    ['heat_template_version: rocky\nresources: []', /resources: must be a map/],
+    ['heat_template_version: rocky\nresources: { a: 1 }', /each must be a map/],
     ['heat_template_version: rocky\nresources: { a: {} }', /no resource has a role/],
     ['a: [', /./],
     [`heat_template_version: ${'x'.repeat(600_000)}`, /524288/],

@@ -29,10 +29,10 @@ test('options of a coordinator that cannot be are refused, each with its key', (
   t.is(problemOf({ etcd: { endpoints: ['http://etcd.example.org:2379'] } }), '');
   t.regex(
     problemOf({ etcd: { endpoints: ['http://etcd.example.org:2379'], ...account } }),
-    /coordinator:etcd:endpoints: http:\/\/etcd.example.org:2379: expected https/,
+    /coordinator:etcd:endpoints: http:\/\/etcd.example.org:2379: https is required/,
   );
-  t.regex(problemOf({ etcd: { endpoints, username: 'bridge' } }), /etcd:username: expected/);
-  t.regex(problemOf({ etcd: { endpoints, cert_file: 'c' } }), /etcd:cert_file: expected/);
+  t.regex(problemOf({ etcd: { endpoints, username: 'bridge' } }), /etcd:username: username and/);
+  t.regex(problemOf({ etcd: { endpoints, cert_file: 'c' } }), /etcd:cert_file: cert_file and/);
   t.regex(problemOf({ etcd: { endpoints, prefix: 'x/' } }), /data/);
   t.regex(problemOf({ etcd: { endpoints: ['etcd:2379'] } }), /data/);
   t.regex(problemOf({}), /data/);
@@ -42,7 +42,7 @@ test('options of a coordinator that cannot be are refused, each with its key', (
   t.is(problemOf({ zookeeper: { servers: ['localhost'], credentials_file: 'c' } }), '');
   t.regex(
     problemOf({ zookeeper: { servers, credentials_file: 'c' } }),
-    /coordinator:zookeeper:servers: zk.example.org: expected tls/,
+    /coordinator:zookeeper:servers: zk.example.org: tls is required/,
   );
   t.regex(problemOf({ etcd: { endpoints }, zookeeper: { servers } }), /data/);
 });
@@ -84,7 +84,7 @@ test('a frame of ZooKeeper that is too long ends the connection', async (t) => {
   await t.throwsAsync(open([], 50), { message: /no answer in 50 ms/ });
 });
 
-test('what is no etcd is away, and the next server is asked', async (t) => {
+test('a server that does not answer as etcd is skipped for the next one', async (t) => {
   const found = JSON.stringify({ kvs: [{ key: 'L3AvcyFr', value: 'eA==', version: '1' }] });
   const http = (status: string, body: string): string =>
     `HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-length: ${body.length}\r\n\r\n${body}`;

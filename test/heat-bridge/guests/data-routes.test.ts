@@ -70,7 +70,7 @@ test('a data space of minions that no rule names is not registered', async (t) =
 test('a registration that cannot be used is refused with its field', async (t) => {
   const api = await start(t);
   const unusable: readonly (readonly [object, RegExp])[] = [
-    [{ ...space, nothing: 1 }, /there is no such field/],
+    [{ ...space, nothing: 1 }, /unknown field/],
     [{ ...space, name: '../x' }, /name/],
     [{ name: 'demo', roles: { 'a b': { minions: [] } } }, /roles/],
     [{ name: 'demo', roles: { a: { minions: [], writes: { 'x/y': {} } } } }, /writes/],

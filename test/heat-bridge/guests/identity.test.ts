@@ -89,7 +89,7 @@ function ticketIn({ text }: ApiAnswer): string {
 
 /** What an instance is told that may have nothing. */
 function isUnknown({ status, json: body }: ApiAnswer): boolean {
-  const error = { code: 'ERR_ENROLL_UNKNOWN', message: 'this instance is not enrolled' };
+  const error = { code: 'ERR_ENROLL_UNKNOWN', message: 'the instance is not enrolled' };
   return status === 404 && JSON.stringify(body).includes(JSON.stringify(error).slice(1, -1));
 }
 
@@ -126,7 +126,7 @@ test('an instance that a rule means gets its user-data until it has claimed, and
   const entry = { who, what: 'bridge.identity', on: [instance] } as const;
   t.like(asked, [
     { ...entry, rule: 'web servers', outcome: 'permitted' },
-    { ...entry, detail: 'it has had its enrolment', outcome: 'denied' },
+    { ...entry, detail: 'the instance has already used its enrolment', outcome: 'denied' },
   ]);
   t.false(JSON.stringify(records).includes(ticket));
 });
@@ -305,12 +305,12 @@ test('every mistake in the rules is told with its line', async (t) => {
     return `${line} ${place}: ${problem}`;
   });
   t.deepEqual(told, [
-    '4 : expected agents beside it: nobody else asks for an instance',
-    '4 : expected the section bridge: enroll with masters: nobody is enrolled without',
-    '4 : expected peers beside it, which says where Nova and Neutron are',
-    '5 :empty:instance: expected one of project, agent, image, network, zone',
+    '4 : agents are required, because only metadata agents ask for instances',
+    '4 : the section bridge: enroll with masters is required',
+    '4 : peers is required, which configures Nova and Neutron',
+    '5 :empty:instance: must have at least one of project, agent, image, network, zone',
     '7 :unknown:instance:imag: there is no such key; did you mean image?',
-    '10 :form:id: expected {uuid} or {name}.{project}',
-    '13 :agent:instance:agent: there is no x under agents',
+    '10 :form:id: must be {uuid} or {name}.{project}',
+    '13 :agent:instance:agent: unknown agent x; add it under agents',
   ]);
 });

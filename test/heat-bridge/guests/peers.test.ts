@@ -101,7 +101,7 @@ async function until(
 const named = (list: PeerList, id: string): Peer | undefined =>
   list.peers.find((it) => it.id === id);
 
-test('of 500 instances in 20 projects each guest sees those of its own project', async (t) => {
+test('each guest among 500 instances in 20 projects sees only its own project', async (t) => {
   const cloud = await startCloud(t);
   fill(cloud);
   const stage = await start(t, cloud);
@@ -155,7 +155,7 @@ test('of 500 instances in 20 projects each guest sees those of its own project',
   t.true(cloud.asked.filter((it) => it.startsWith('/compute')).length >= 10);
 });
 
-test('what is started, or deleted, later is seen by the next poll, which asks for changes', async (t) => {
+test('the next poll asks for changes, and sees instances started or deleted later', async (t) => {
   const cloud = await startCloud(t);
   fill(cloud);
   const stage = await start(t, cloud);

@@ -153,7 +153,7 @@ test('an id by name and project is given once, and only where it can be an id', 
   t.deepEqual((await stage.post({ ...asked, hostname: '../*', 'instance-id': other })).json, {});
   const second = await stage.post({ ...asked, 'instance-id': other });
   t.deepEqual(second.json, {});
-  await t.throwsAsync(start(t, { id: '{name}' }), { message: /vendordata:id.*two instances/ });
+  await t.throwsAsync(start(t, { id: '{name}' }), { message: /vendordata:id.*unique/ });
 });
 
 test('a ticket that nobody used in time is followed by another one', async (t) => {

@@ -138,7 +138,7 @@ test('a project that no rule is about learns nothing of what there is to be call
   }
 });
 
-test('what Keystone does not vouch for is nobody, wherever it is shown', async (t) => {
+test('a token that Keystone rejects is rejected by each interface', async (t) => {
   const { as, keystone } = await open(t);
   keystone.change('sahara', 'revoked');
   for (const token of [tokenOf('unknown'), tokenOf('unscoped'), sahara]) {
@@ -308,7 +308,7 @@ test("a token is shown beside the service's own, and tells its project, roles an
   t.is(question?.headers['x-subject-token'], tokenOf('trove'));
 });
 
-test('what Keystone does not know, or no longer, is none', async (t) => {
+test('an unknown or expired token is rejected', async (t) => {
   const { client, keystone } = await openClient(t);
   t.is(await client.validate(tokenOf('unknown')), undefined);
   t.not(await client.validate(tokenOf('trove')), undefined);
@@ -336,10 +336,10 @@ test('a log-in that is refused is not tried again before half a minute', async (
   clock.now = 30_000;
   await t.throwsAsync(client.validate(tokenOf('trove')), unavailable);
   t.is(keystone.counts().logIns, 2);
-  t.regex(JSON.stringify(told[0]), /refuses the credentials/);
+  t.regex(JSON.stringify(told[0]), /rejected the credentials/);
 });
 
-test('who may not look at tokens, and what cannot be read, permits nothing', async (t) => {
+test('an account without the right to validate tokens, or an unreadable answer, permits nothing', async (t) => {
   const { client, keystone } = await openClient(t);
   keystone.change('sahara', 'not-permitted');
   await t.throwsAsync(client.validate(tokenOf('sahara')), unavailable);
@@ -365,7 +365,7 @@ test('a Keystone that hangs up is away, and the log is told why no more than now
   keystone.answerAll((_, response) => response.destroy());
   await t.throwsAsync(client.validate(tokenOf('trove')), {
     ...unavailable,
-    message: 'Keystone cannot be asked now',
+    message: 'Keystone is unavailable; retry later',
   });
   await t.throwsAsync(client.validate(tokenOf('trove')), unavailable);
   t.is(told.length, 1);
@@ -431,7 +431,7 @@ test('a token for no project is nobody here', async (t) => {
   await t.throwsAsync(tokens.hold(token), none);
 });
 
-test('what was begun ends when Keystone revokes the token', async (t) => {
+test('a run ends when Keystone revokes its token', async (t) => {
   let isRevoked = false;
   const { tokens, clock } = stage(() => (isRevoked ? undefined : recorded()));
   t.teardown(() => tokens.close());
@@ -443,7 +443,7 @@ test('what was begun ends when Keystone revokes the token', async (t) => {
   await t.throwsAsync(tokens.hold(token), none);
 });
 
-test('what is held ends when Keystone is away for longer than an answer holds', async (t) => {
+test('a held token ends when Keystone is unreachable for longer than an answer is valid', async (t) => {
   let isAway = false;
   const { tokens, clock } = stage(() => {
     if (isAway) throw new AuthenticationError('ERR_EAUTH_UNAVAILABLE', 'away');

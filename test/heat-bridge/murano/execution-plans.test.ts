@@ -286,7 +286,7 @@ test('the same execution plan again is the same run, and an older one is refused
   t.is(ports.length, 2);
 });
 
-test('whoever may run nothing on a guest learns nothing of its stamps', async (t) => {
+test('a user without rights on a guest learns nothing of its stamps', async (t) => {
   const { send, ports } = await start(t);
   const older = fresh();
   t.is(resultOf(await send(fresh(), { guest: 'db1', user: 'scoped' })).ErrorCode, 0);

@@ -130,7 +130,7 @@ test('an execution plan that is nested without end is malformed', (t) => {
   const endless = JSON.parse(`${'['.repeat(100_000)}${']'.repeat(100_000)}`);
   for (const more of [{ FormatVersion: endless }, { Parameters: { a: endless } }]) {
     t.throws(() => parseExecutionPlan('one', { ...plan, ...more }), {
-      message: 'it has more than 64 levels',
+      message: 'the execution plan has more than 64 levels',
     });
   }
 });

@@ -40,7 +40,7 @@ test('the address goes out byte for byte, signature and all', async (t) => {
   t.is(`http://${request?.headers.host}`, origin);
 });
 
-test('what is not listed is not asked', async (t) => {
+test('a host that is not listed is not requested', async (t) => {
   const { origin, requests } = await recorderFor(t, always(200));
   const exchange = await ask([{ url: 'https://heat.example.org:8004' }], `${origin}/x`);
   t.is(exchange.kind, 'forbidden');
@@ -111,20 +111,20 @@ test('a redirection is an answer, and is not followed', async (t) => {
   t.is(other.requests.length, 0);
 });
 
-test('who does not answer in time is unreachable', async (t) => {
+test('a server that does not answer in time is unreachable', async (t) => {
   const { origin } = await recorderFor(t, () => {});
   const exchange = await ask([{ url: origin }], `${origin}/x`, [], 50);
   t.deepEqual(exchange, { kind: 'unreachable', reason: 'no answer within 50 ms' });
 });
 
-test('who begins an answer and does not end it is unreachable', async (t) => {
+test('a server that begins an answer and does not end it is unreachable', async (t) => {
   const { origin } = await recorderFor(t, (_request, response) => {
     response.writeHead(200).write('x');
   });
   t.is((await ask([{ url: origin }], `${origin}/x`, [], 100)).kind, 'unreachable');
 });
 
-test('of a long answer the beginning is read', async (t) => {
+test('the beginning of a long answer is read', async (t) => {
   const { origin } = await recorderFor(t, always(400, 'x'.repeat(1_000_000)));
   const exchange = await ask([{ url: origin }], `${origin}/x`);
   t.is(exchange.kind === 'answer' ? exchange.body.length : 0, 65_536);
@@ -166,7 +166,7 @@ function clientOf(origin: string, mayRepeat: boolean) {
     send({ method: 'POST', url: `${origin}${path}`, body: '{}' }, new AbortController().signal);
 }
 
-test('what may arrive twice goes over one connection, everything else over one each', async (t) => {
+test('repeatable requests share a connection, and each other request opens its own', async (t) => {
   for (const [mayRepeat, connections] of [
     [true, 1],
     [false, 3],

@@ -45,10 +45,10 @@ const refused: readonly (readonly [why: string, body: object, named: RegExp])[] 
     steps({ grant: { ...grant, undo: { command: 'db.forget' } } }),
     /steps\.grant\.undo\.command: no command/,
   ],
-  ['a group nobody knows', steps({ grant: { ...grant, group: 'slaves' } }), /no group slaves/],
-  ['a step nobody knows', steps({ note: { ...note, needs: ['ready'] } }), /no step ready/],
-  ['a circle', steps({ grant: { ...grant, needs: ['note'] } }), /in a circle/],
-  ['a step that needs itself', steps({ note: { ...note, needs: ['note'] } }), /in a circle/],
+  ['a group nobody knows', steps({ grant: { ...grant, group: 'slaves' } }), /unknown group slaves/],
+  ['a step nobody knows', steps({ note: { ...note, needs: ['ready'] } }), /unknown step ready/],
+  ['a circle', steps({ grant: { ...grant, needs: ['note'] } }), /circular dependency/],
+  ['a step that needs itself', steps({ note: { ...note, needs: ['note'] } }), /circular dependency/],
   [
     'a parameter that the command does not have',
     steps({ note: { ...note, params: { user: 'user', cmd: 'user' } } }),
@@ -57,33 +57,33 @@ const refused: readonly (readonly [why: string, body: object, named: RegExp])[] 
   [
     'a parameter that the plan does not have',
     steps({ note: { ...note, params: { user: 'host' } } }),
-    /there is no parameter host/,
+    /unknown parameter host/,
   ],
   ['a parameter that is missing', steps({ note: { ...note, params: {} } }), /user is missing/],
   [
     'a parameter that goes nowhere',
     { ...base, parameters: { type: 'object', properties: { user: {}, host: {} } } },
-    /parameters\.host: no step has it/,
+    /parameters\.host: no step uses it/,
   ],
   [
     'a result of a step that is not needed',
     steps({ follow: { ...follow, needs: ['grant'] } }),
-    /status is no step that is needed before/,
+    /status is not a step that this one needs/,
   ],
   [
     'a result that no schema promises',
     steps({ follow: withFile({ step: 'status', path: '/fil' }) }),
-    /db\.status does not say in returns/,
+    /returns of db\.status does not describe/,
   ],
   [
     'a result of a command without returns',
     steps({ follow: withFile({ step: 'grant', path: '' }) }),
-    /db\.grant does not say in returns/,
+    /returns of db\.grant does not describe/,
   ],
   [
     'what is no pointer',
     steps({ follow: withFile({ step: 'status', path: 'file' }) }),
-    /no JSON pointer/,
+    /not a JSON pointer/,
   ],
   [
     'a result of several minions',
@@ -93,13 +93,13 @@ const refused: readonly (readonly [why: string, body: object, named: RegExp])[] 
   [
     'a template',
     steps({ note: { ...note, params: { user: { template: '{{ user }}' } } } }),
-    /expected the name of a parameter/,
+    /must be the name of a parameter/,
   ],
-  ['a part of nothing', groups({ first: { select: 'first' } }), /both from and select/],
+  ['a part of nothing', groups({ first: { select: 'first' } }), /from and select must be set together/],
   [
     'a part of no group',
     groups({ first: { from: 'nodes', select: 'first' } }),
-    /there is no group nodes/,
+    /unknown group nodes/,
   ],
   [
     'a part of a part',
@@ -116,7 +116,7 @@ const refused: readonly (readonly [why: string, body: object, named: RegExp])[] 
     steps({
       user: { command: 'db.user', group: 'master', params: { password: 'user' } },
     }),
-    /parameters\.user: it is secret in one command/,
+    /parameters\.user: secret in one command/,
   ],
 ];
 
@@ -182,7 +182,7 @@ test('files have plans beside commands, of any file and of the program', async (
   const alone = await loadCatalog([directory]);
   t.deepEqual(
     alone.findings.map(({ file, problem }) => [path.basename(file), problem]),
-    [['b.yaml', 'demo.other: steps.one.command: no command of this name is in the catalog']],
+    [['b.yaml', 'demo.other: steps.one.command: no command in the catalog has this name']],
   );
 });
 
@@ -342,7 +342,7 @@ test('whenever its master ends, the next one comes to the same end, in the same 
   t.pass();
 });
 
-test('what was under way when its master ended is taken back too, also where the plan is over meanwhile', async (t) => {
+test('steps under way when the master ended are undone too, even if the plan has ended since', async (t) => {
   const cancel = new AbortController();
   cancel.abort();
   await fc.assert(

@@ -60,7 +60,7 @@ test('a handle of one member routes signals of another, which the one with the l
   await t.throwsAsync(a.handles.show('ready'), { code: 'ERR_HANDLE_UNKNOWN' });
 });
 
-test('what waits is delivered by the member that takes over, in the order of the log', async (t) => {
+test('the member that takes over delivers waiting signals in the order of the log', async (t) => {
   const all = await site(t);
   const { service, a, b, members } = all;
   await a.handles.add(handle(all));
@@ -83,7 +83,7 @@ test('what waits is delivered by the member that takes over, in the order of the
   );
 });
 
-test('what a member delivers that has lost the lease has no effect', async (t) => {
+test('a delivery by a member that has lost the lease has no effect', async (t) => {
   const all = await site(t);
   const { service, a, b, members } = all;
   await a.handles.add(handle(all));
@@ -107,7 +107,7 @@ test('what a member delivers that has lost the lease has no effect', async (t) =
   t.deepEqual(await b.outbox.list(), []);
 });
 
-test('of two members that register a handle of one alias at the same moment, one is refused', async (t) => {
+test('one of two members that register handles of one alias at once is refused', async (t) => {
   const all = await site(t);
   const { a, b } = all;
   const added = await Promise.allSettled(
@@ -139,7 +139,7 @@ test('a signal that is held goes once to a handle that another member registers'
   );
 });
 
-test('what is held for too long is given up by the member that has the lease', async (t) => {
+test('the member with the lease expires signals that were held for too long', async (t) => {
   let time = Date.now();
   const { a, b } = await site(t, { now: () => time, section: { held_ttl: 0.01 } });
   await b.signal('m1', 'heat/later');

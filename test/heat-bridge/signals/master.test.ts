@@ -275,7 +275,7 @@ function codeOf({ status, json: answer }: ApiAnswer): unknown {
   return [status, Object(error).code];
 }
 
-test('who may register a handle has it, and nothing of its secrets comes back', async (t) => {
+test('a user with the right can register a handle, and the answer contains none of its secrets', async (t) => {
   const { as, audited, bridge } = await openRoutes(t);
   const trove = await as('trove');
   const added = await trove('POST handles', registration);

@@ -91,7 +91,7 @@ test('a second signal under an id is sent when the wait is over', async (t) => {
   t.true(second - first >= 190, `${second - first} ms`);
 });
 
-test('what waits for its id goes with the handle when that is removed', async (t) => {
+test('signals that wait for the same id are dropped when their handle is removed', async (t) => {
   const service = await recorderFor(t, accepted);
   const section = { same_id_wait: 0.2 };
   const { handles, signal, told } = await openTestSignals(t, [service.origin], { section });
@@ -134,7 +134,7 @@ test('a minion that the handle does not name is not sent anything of', async (t)
   );
 });
 
-test('what was accepted is delivered by the next process', async (t) => {
+test('the next process delivers accepted signals', async (t) => {
   const service = await recorderFor(t, accepted);
   const state = memoryState();
   const first = await openTestSignals(t, [service.origin], { state, isStarted: false });
@@ -307,7 +307,7 @@ test('quotas of minion and stack leave room for the others', async (t) => {
   const refused = await told('signal/refused', 2);
   t.deepEqual(
     refused.map(({ data }) => data.reason),
-    ['too many signals of this minion wait', 'too many signals for this stack wait'],
+    ['too many signals of this minion are pending', 'too many signals are pending for this stack'],
   );
   t.is((await outbox.list()).length, 4);
 });
@@ -590,7 +590,7 @@ test('a minion has no more signals held than held_per_minion, and others have th
     refused.map(({ data }) => [data.id, data.reason]),
     Array(2).fill([
       'm1',
-      'too many signals of this minion wait for handles that are not registered',
+      'too many signals of this minion are held for unregistered handles',
     ]),
   );
   t.is((await outbox.list()).length, 3);
@@ -609,7 +609,7 @@ test('signals without a handle leave most bytes of the outbox to those that have
   await told('signal/accepted');
 });
 
-test('what a machine signalled does not count for the next one of its id', async (t) => {
+test('signals of a machine do not count for the next machine with its id', async (t) => {
   const service = await acceptingRecorder(t);
   let key = 'aa:bb';
   const { handles, signal, told, fired, dismiss } = await openTestSignals(t, [service.origin], {
@@ -625,7 +625,7 @@ test('what a machine signalled does not count for the next one of its id', async
     failed.map(({ data }) => [data.id, data.reason]),
     [
       ['m2', 'the minion was retired'],
-      ['m1', 'the minion has another key now'],
+      ['m1', 'the key of the minion has changed'],
     ],
   );
   await signal('m1', 'heat/ready', { data: 'new' });
@@ -641,12 +641,12 @@ test('a held signal for a member that the handle does not have is given up with 
   t.is(failed?.data.reason, 'the handle is not for this member');
 });
 
-test('where signals are not held, one without a handle is refused', async (t) => {
+test('without holding, a signal without a handle is refused', async (t) => {
   const section = { held_ttl: 0 };
   const { signal, told, outbox } = await openTestSignals(t, [], { section });
   await signal('m1', 'heat/ready');
   const [refused] = await told('signal/refused');
-  t.is(refused?.data.reason, 'no handle of this alias is registered for this minion');
+  t.is(refused?.data.reason, 'no handle with this alias is registered for this minion');
   t.deepEqual(await outbox.list(), []);
 });
 
@@ -773,7 +773,7 @@ test('a handle that lists the minion comes before those for its groups, of which
   t.deepEqual(await ownersOf(next.outbox), ['web2 second'], 'other groups are a new claim');
 });
 
-test('what was held for a group is delivered when its handle is registered', async (t) => {
+test('held signals for a group are delivered when its handle is registered', async (t) => {
   const service = await startRecorder(always(200, 'null'));
   t.teardown(() => service.close());
   const { handles, signal, told } = await openTestSignals(t, [service.origin]);
@@ -784,7 +784,7 @@ test('what was held for a group is delivered when its handle is registered', asy
   t.is((await told('signal/delivered'))[0]?.data.id, 'web1');
 });
 
-test('where several owners have an alias, one must be named', async (t) => {
+test('a removal must name one owner if several have the alias', async (t) => {
   const { handles } = await openTestSignals(t, []);
   await handles.add(ownedHandle('a', 'm1'));
   await handles.add(ownedHandle('b', 'm2'));
@@ -976,7 +976,7 @@ test('a log-in that is refused is final, with the words of Keystone', async (t) 
   t.is(service.requests.length, 1);
   t.is(
     (await outbox.list())[0]?.reason,
-    'log-in answered 401: The request you have made requires authentication.',
+    'login answered 401: The request you have made requires authentication.',
   );
 });
 
@@ -1052,7 +1052,7 @@ test('TEMP_URL_SIGNAL waits until Heat has taken the signal before', async (t) =
     service.requests.map(({ method }) => method),
     ['HEAD', 'PUT', 'HEAD'],
   );
-  t.is((await outbox.list())[0]?.reason, 'Heat has not taken the signal before this one');
+  t.is((await outbox.list())[0]?.reason, 'Heat has not read the previous signal yet');
   etag = taken;
   await told('signal/delivered', 2);
   t.deepEqual(
@@ -1178,7 +1178,7 @@ test('a long reason is cut, and the failure told nonetheless', (t) => {
   t.true(read.signal.reason?.endsWith('😀…'));
 });
 
-test('what is taken reads the same behind JSON', (t) => {
+test('accepted signal data is equal after a JSON round trip', (t) => {
   fc.assert(
     fc.property(fc.jsonValue(), (data) => {
       const read = parseSignal({ data } as never, 1_000_000);
@@ -1282,7 +1282,7 @@ test('the signals of an earlier version, one line of JSON each, are upgraded onc
   t.is((await state.get(['signals', 'dead', 'c']))?.expiresAt, 99);
 });
 
-test('what is over is counted at the start by its age, and not read', async (t) => {
+test('finished signals are counted at the start by their age, and not read', async (t) => {
   const rows = [
     { id: 'a', expiresAt: 20 },
     { id: 'b', expiresAt: 10 },

@@ -34,7 +34,7 @@ test('a template cannot choose a transport that is unknown, or chosen by the bri
 
 test('a stored destination of an unknown transport is not delivered, and all of it is secret', async (t) => {
   const destination = { transport: 'UNKNOWN', loft: 'roof', keys: ['a', 'b'] } as never;
-  const refused = { kind: 'final', reason: 'this version does not know the transport' } as const;
+  const refused = { kind: 'final', reason: 'this version does not support the transport' } as const;
   t.deepEqual(await deliverSignal({ destination } as never), refused);
   t.deepEqual(await deliverResult({ destination } as never), refused);
   t.deepEqual(secretsOf(destination), ['roof', 'a', 'b']);

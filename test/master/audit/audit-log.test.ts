@@ -68,7 +68,7 @@ async function kinds(log: TestLog): Promise<string[]> {
   return (await log.verify()).problems.map(({ kind }) => kind);
 }
 
-test('what was appended is there, in its order, for nobody else to read', async (t) => {
+test('appended entries are in the log, in order, and readable by its own user only', async (t) => {
   const log = await written(t, 3);
   const report = await log.verify();
   t.like(report, { records: 3, first: 1, last: 3, problems: [], isUnfinished: false });

@@ -114,7 +114,7 @@ test.serial('a ticket is good once', async (t) => {
   t.false(existsSync(path.join(masters.configOf('twice').stateDir, 'store')));
 });
 
-test.serial('what only looks like a reply of a member does not end a joining', async (t) => {
+test.serial('a forged reply of a member does not end a join', async (t) => {
   const { ticket } = await a.master.cluster.ticket();
   const forged = encodeFrame(frameKinds.reply, parseTicket(ticket).id, Buffer.alloc(100, 1));
   const connect = async (): Promise<TransactionLog> => {
@@ -269,7 +269,7 @@ test.serial('a return is told that comes before the job is acknowledged', async 
 });
 
 test.serial(
-  'of two jobs of one jid that two members are asked for at once, one is published',
+  'one of two jobs with one jid that two members receive at once is published',
   async (t) => {
     await a.master.keys.create({ id: 'web9', force: true });
     const request = { tgt: 'web9', fun: 'test.ping', jid: '20260301100000000001' };

@@ -102,7 +102,7 @@ test('with an accepted key its session goes, in the same write', async (t) => {
   t.is(await revision, written);
 });
 
-test('of two members that decide about a key at once, one is refused', async (t) => {
+test('one of two members that decide about a key at once is refused', async (t) => {
   const [a, b] = await open(t, 'a', 'b');
   if (a === undefined || b === undefined) return t.fail();
   const { publicPem } = pem('minion');
@@ -136,7 +136,7 @@ function jobCacheOf(store: LogStore): JobCache {
   return new JobCache({ store, isOn: true, isShared: true, ...lives, now });
 }
 
-test('of two jobs of one jid that two members keep at once, one is kept', async (t) => {
+test('one of two jobs with one jid that two members store at once is stored', async (t) => {
   const caches = (await open(t, 'a', 'b')).map(jobCacheOf);
   const kept = await Promise.allSettled(caches.map((cache) => cache.add(record)));
   t.deepEqual(kept.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);

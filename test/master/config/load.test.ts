@@ -208,7 +208,7 @@ test('an option that nobody has is a warning with its name', async (t) => {
   t.is(config.publishPort, 4505);
 });
 
-test('what is not served is named with what to do instead', async (t) => {
+test('the report names each unsupported option with an alternative', async (t) => {
   const master =
     'hgfs_remotes: [https://example.org/x]\nworker_threads: 8\nmine_interval: 5\nlog_file: file:///dev/log\n';
   const directory = configDirectory(t, { master });
@@ -436,7 +436,7 @@ function allOther(config: MasterConfig): MasterConfig {
   return { ...change(rest), limits: change(limits), eauth: change(eauth) } as MasterConfig;
 }
 
-test('what may change is in force at once, and everything else is not', async (t) => {
+test('reloadable options apply at once, and no others do', async (t) => {
   const before = resolveMasterConfig();
   const next = allOther(before);
   const live = new LiveConfig(before);

@@ -147,7 +147,7 @@ test('our section takes the place of it', async (t) => {
   });
 });
 
-test("who may come to it is read with Salt's names", async (t) => {
+test('access lists of the HTTP API are read by the option names of Salt', async (t) => {
   const master = `
 rest_cherrypy:
   port: 8000
@@ -172,7 +172,7 @@ test('nothing is served without a port', (t) => {
   t.is(saltApiOptions(resolveMasterConfig({ restCherrypy: {} })), undefined);
 });
 
-test('what would listen without TLS, or promises what does not hold, is refused', async (t) => {
+test('an API without TLS, or with access lists that cannot hold, is refused', async (t) => {
   for (const section of [
     'port: 8000',
     'port: 8000, ssl_crt: /etc/api.crt',
@@ -195,7 +195,7 @@ test('what would listen without TLS, or promises what does not hold, is refused'
   }
 });
 
-test('what SaltGUI reads is handed on, and no passphrase is', async (t) => {
+test('options for SaltGUI are passed on, and passphrases are not', async (t) => {
   const master = `
 saltgui_templates: {t1: {description: d, target: '*', command: test.ping}}
 state_verbose: false
@@ -350,7 +350,7 @@ test('options of log-ins are read under the names that Salt gives them', async (
   });
 });
 
-test('what lets nobody log in is told at its place, and refuses no start', async (t) => {
+test('login methods without effect are reported with their line, and the master starts', async (t) => {
   const master = 'external_auth:\n  django: {}\n  auto: {fred: [.*]}\n  file: {fred: [.*]}\n';
   const { warnings } = await loadMasterConfig(configDirectory(t, { master }));
   const told = warnings.filter(({ message }) => message.includes('nobody can log in by it'));

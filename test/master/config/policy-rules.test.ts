@@ -139,7 +139,7 @@ const expression = fc.letrec<{ whole: string; sequence: string; atom: string }>(
   whole: fc.array(tie('sequence'), { minLength: 1, maxLength: 3 }).map((list) => list.join('|')),
 })).whole;
 
-test('what is not warned of means the same by its beginning and as a whole', (t) => {
+test('an expression without a warning matches the same by its prefix and as a whole', (t) => {
   const texts = fc.array(fc.constantFrom('a', 'b', '.', '$', '|'), { maxLength: 5 });
   fc.assert(
     fc.property(expression, fc.array(texts, { minLength: 20, maxLength: 20 }), (pattern, all) => {
@@ -381,7 +381,7 @@ test("a real site's 200 lines load with warnings only, each at its line", async 
     t.true((actions.get(action) ?? 0) > 3, action);
 });
 
-test('what is wider than it seems in them is told where it stands', async (t) => {
+test('expressions wider than they seem are reported with their line', async (t) => {
   const lines = readFileSync(path.join(site, 'master'), 'utf8').split('\n');
   const { warnings } = await loadMasterConfig(site);
   const told = warnings

@@ -73,7 +73,7 @@ const values: fc.Arbitrary<WireValue> = fc.letrec<{ value: WireValue }>((tie) =>
 })).value;
 const asked = fc.record({ id: ids, tag: tags, data: values });
 
-test('what was seen is permitted, and no other minion, tag or shape of data is', async (t) => {
+test('learned rules permit the observed requests, and no other minion, tag or shape of data', async (t) => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(asked, { minLength: 1, maxLength: 12 }),
@@ -106,7 +106,7 @@ function isSeen(shapes: readonly (string | undefined)[], data: WireValue): boole
   return shapes.includes(shape) || /\[|integer/.test(shape ?? '');
 }
 
-test('what is learned passes the check of a policy', async (t) => {
+test('learned rules pass the check of a policy', async (t) => {
   await fc.assert(
     fc.asyncProperty(fc.array(asked, { maxLength: 12 }), async (seen) => {
       const questions = seen.map(({ id, tag, data }) => signal(id, tag, data));
@@ -125,7 +125,7 @@ test('what is learned passes the check of a policy', async (t) => {
   );
 });
 
-test('what no rule can permit is named and not learned', async (t) => {
+test('requests that no rule can permit are named and not learned', async (t) => {
   const { text, policy } = await learnFrom(t, [
     signal('web1', 'salt/auth'),
     signal('web1', 'salt/job/20240102030405678000/ret/web2'),
@@ -137,7 +137,7 @@ test('what no rule can permit is named and not learned', async (t) => {
   t.is(text.split('\n').filter((line) => line.startsWith('# no rule can permit it')).length, 5);
 });
 
-test('what a rule denies stays denied', async (t) => {
+test('a request that a rule denies stays denied while learning', async (t) => {
   const rule = { subject: { minion: '*' }, action: 'signal', resource: { tag: 'no/*' } } as const;
   const policy = policyOf([deny('not that', rule)]);
   const learned = await learnFrom(t, [signal('web1', 'no/x')], { policy });
@@ -186,7 +186,7 @@ for (const [action, resource] of [
   });
 }
 
-test('whose mine was read is what is learned, not that of all', async (t) => {
+test('a learned rule names the owner of the mine, not all minions', async (t) => {
   const ask = (owner?: string): MinionQuestion => ({
     subject: { kind: 'minion', id: 'web1' },
     action: 'mine',
@@ -244,7 +244,7 @@ test('a rule that denies holds while learning', async (t) => {
   t.true(await isFired(master, 'yes/x'));
 });
 
-test('what gives power over others is recorded while learning, and permitted only if named', async (t) => {
+test('requests that give power over others are recorded, and permitted only if the action is named', async (t) => {
   const revocation = recorded('aes_functions', 'revoke_auth disabled v3');
   const request = (): Buffer => altered(revocation, { load: { nonce: freshNonce() } });
   const careful = await start(t, { mode: 'learn' });
@@ -274,7 +274,7 @@ test('a job that a minion asks for while learning is recorded with whom it meant
   t.like(learned?.rule, { action: 'publish', resource: { within: `L@${id}` } });
 });
 
-test('what was learned, in force, permits the same without learning', async (t) => {
+test('learned rules in force permit the same without learning', async (t) => {
   const master = await start(t, { mode: 'learn' });
   t.is((await master.master.status()).aclMode, 'learn');
   t.true(await isFired(master, 'my/tag'));
@@ -311,7 +311,7 @@ test('the same decision is one record with its times and its number', async (t) 
   t.is(recorder.list(clock.now + 1).length, 0);
 });
 
-test('what a minion may without a rule is not recorded', async (t) => {
+test('requests that need no rule are not recorded', async (t) => {
   const { gate, recorder } = await openJournal(t);
   gate.decide(signal('web1', 'salt/beacon/web1/load/', {}));
   gate.decide(signal('web1', 'salt/minion/web1/start', {}));

@@ -86,7 +86,7 @@ function age(file: string, ms: number): void {
   utimesSync(file, then, then);
 }
 
-test('what a master left behind has no fault', async (t) => {
+test('the directory of a stopped master has no fault', async (t) => {
   t.deepEqual(await found(await copyOf(t, template)), []);
 });
 
@@ -414,7 +414,7 @@ const ofCluster = [
   'cluster-member-away',
 ];
 for (const code of ofCluster) planted.add(code);
-test('what is wrong with a cluster is told of the running master', async (t) => {
+test('a fault of the cluster is reported about a running master', async (t) => {
   const site = await copyOf(t, template);
   await start(t, site);
   const api = await site.openApi();

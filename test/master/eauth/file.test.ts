@@ -125,7 +125,7 @@ test('htdigest files have a realm', async (t) => {
   t.false(await isLetIn('fred', 'other'));
 });
 
-test('who is taken out of the file, or locked in it, may no longer log in', async (t) => {
+test('a user who is removed from the file, or locked in it, can no longer log in', async (t) => {
   const { isThere, write } = users(t, 'fred:{SHA}x\n', { '^filetype': 'htpasswd' });
   t.true(await isThere('fred'));
   t.false(await isThere('gene'));

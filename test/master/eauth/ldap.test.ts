@@ -161,30 +161,33 @@ withSlapd('groups are followed, and who is deleted is gone', async (t) => {
   t.deepEqual(await standing(backend, 'gina'), { state: 'gone' });
 });
 
-withSlapd('whoever is locked in the directory may not log in, and is gone', async (t) => {
-  const slapd = await startSlapd(t);
-  const backend = backendOf(slapd);
-  const change = `dn: uid=fred,ou=People,${baseDn}\nchangetype: modify\n`;
-  slapd.modify(`${change}add: objectClass\nobjectClass: extensibleObject\n`);
-  // 512: an ordinary account; 2 on top of it: disabled.
-  for (const [attribute, open, locked] of [
-    ['userAccountControl', '512', '514'],
-    ['nsAccountLock', 'false', 'TRUE'],
-    ['pwdAccountLockedTime', undefined, '000001010000Z'],
-  ] as const) {
-    const set = (value: string | undefined): void =>
-      slapd.modify(
-        `${change}replace: ${attribute}\n${value === undefined ? '' : `${attribute}: ${value}\n`}`,
-      );
-    set(open);
-    t.truthy(await asker(backend)('fred', 'freds password'), attribute);
-    t.deepEqual(await standing(backend, 'fred'), { state: 'valid', groups: ['ops', 'staff'] });
-    set(locked);
-    t.is(await asker(backend)('fred', 'freds password'), undefined, attribute);
-    t.deepEqual(await standing(backend, 'fred'), { state: 'gone' }, attribute);
-    set(undefined);
-  }
-});
+withSlapd(
+  'a user who is locked in the directory cannot log in, and loses their tokens',
+  async (t) => {
+    const slapd = await startSlapd(t);
+    const backend = backendOf(slapd);
+    const change = `dn: uid=fred,ou=People,${baseDn}\nchangetype: modify\n`;
+    slapd.modify(`${change}add: objectClass\nobjectClass: extensibleObject\n`);
+    // 512: an ordinary account; 2 on top of it: disabled.
+    for (const [attribute, open, locked] of [
+      ['userAccountControl', '512', '514'],
+      ['nsAccountLock', 'false', 'TRUE'],
+      ['pwdAccountLockedTime', undefined, '000001010000Z'],
+    ] as const) {
+      const set = (value: string | undefined): void =>
+        slapd.modify(
+          `${change}replace: ${attribute}\n${value === undefined ? '' : `${attribute}: ${value}\n`}`,
+        );
+      set(open);
+      t.truthy(await asker(backend)('fred', 'freds password'), attribute);
+      t.deepEqual(await standing(backend, 'fred'), { state: 'valid', groups: ['ops', 'staff'] });
+      set(locked);
+      t.is(await asker(backend)('fred', 'freds password'), undefined, attribute);
+      t.deepEqual(await standing(backend, 'fred'), { state: 'gone' }, attribute);
+      set(undefined);
+    }
+  },
+);
 
 withSlapd('a server that is away is no wrong password, and nobody is gone', async (t) => {
   const slapd = await startSlapd(t);

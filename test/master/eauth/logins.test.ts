@@ -140,7 +140,7 @@ test('an answer that came late once does not hold up all failures', async (t) =>
   t.deepEqual(bench.delays, [250, 240]);
 });
 
-test('what is no text is refused like a wrong password', async (t) => {
+test('a password that is not text is refused like a wrong one', async (t) => {
   const { logins } = await openBench(t, { backends: [passwordBackend('right')] });
   await fc.assert(
     fc.asyncProperty(fc.anything(), fc.anything(), async (username, password) => {
@@ -325,7 +325,7 @@ test('logout and revocation hold at once, and after a restart', async (t) => {
   t.is((await later.identify(c.token)).user, 'gina');
 });
 
-test('what has not the form of a token is none', async (t) => {
+test('a malformed token is unknown', async (t) => {
   const { logins } = await openBench(t, { backends: [passwordBackend('right')] });
   const { token, id } = await logins.login(good);
   for (const other of [
@@ -398,7 +398,7 @@ test('tokens of a back end that is no longer served are none', async (t) => {
   await t.throwsAsync(logins.identify(token), noToken);
 });
 
-test('where a back end cannot tell whether a user may still log in, a token lives an hour', async (t) => {
+test('a token lives an hour if the back end cannot check whether its user may still log in', async (t) => {
   const { standingOf: _, ...blind } = passwordBackend('right');
   const { logins } = await openBench(t, { backends: [blind] });
   const { expire, start } = await logins.login(good);
@@ -429,7 +429,7 @@ test('only those whom token_expire_user_override names choose how long a token l
   t.is(await lifeOf(true), 90_000);
 });
 
-test('what is held open for a token is told of its end', async (t) => {
+test('a held token signals its end', async (t) => {
   const { logins } = await openBench(t, { backends: [passwordBackend('right')] });
   const { token } = await logins.login(good);
   const other = await logins.login(good);

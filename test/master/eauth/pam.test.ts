@@ -39,7 +39,7 @@ withAccount('an account logs in with its password, and has its groups', async (t
   t.is(standing?.state, 'valid');
 });
 
-test('what a program is told on standard input is not among its words', async (t) => {
+test('values on standard input of a program are not among its arguments', async (t) => {
   const script = 'tr "\\0" " " < /proc/$$/cmdline; cat';
   const { output } = await runProgram('sh', ['-c', script], { input: 'secret', signal: signal() });
   t.is(output.split('secret').length, 2);

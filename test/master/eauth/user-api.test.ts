@@ -89,7 +89,7 @@ test('a user may publish what external_auth grants, and nothing else', async (t)
   await t.throwsAsync(fred.wheel.start({ fun: 'key.list_all' }), denied);
 });
 
-test('whoever external_auth does not name may do nothing', async (t) => {
+test('a user that external_auth does not name has no rights', async (t) => {
   const running = await start(t, { fred: ['.*', '@runner', '@wheel'] });
   const ann = await running.as('ann');
   await t.throwsAsync(ann.jobs.publish({ tgt: '*', fun: 'test.ping' }), denied);
@@ -97,7 +97,7 @@ test('whoever external_auth does not name may do nothing', async (t) => {
   await t.throwsAsync(ann.wheel.run({ fun: 'key.list_all' }), denied);
 });
 
-test('what a limited user asks goes to the minions that were judged, by name', async (t) => {
+test('a request of a restricted user goes by name to the minions that were authorised', async (t) => {
   const running = await start(t, { fred: [{ 'web*': ['test.ping'] }] });
   const { jobs } = await running.as('fred');
   const load = await published(running, () =>
@@ -137,7 +137,7 @@ test('a target means the minions that the rules name, and nobody else', async (t
   }
 });
 
-test('that rights narrow a target does not depend on other minions', async (t) => {
+test('whether rights narrow a target does not depend on other minions', async (t) => {
   const running = await start(t, { fred: [{ 'web*': ['test.ping'] }] });
   const { jobs } = await running.as('fred');
   for (const tgt of [
@@ -173,7 +173,7 @@ async function answerTo(work: () => Promise<unknown>): Promise<unknown> {
   }
 }
 
-test('whom a user may not reach, and what is known of them, no target finds out', async (t) => {
+test('no target reveals minions that the user may not reach, or their data', async (t) => {
   const facts = {
     web1: { grains: { os: 'Debian' }, pillar: { key: 'front' } },
     db1: { grains: { os: 'Alpine', ip4: '10.0.0.1' }, pillar: { key: 'hunter2' } },
@@ -263,7 +263,7 @@ test('rules permit together what each permits on some minions, and a rule that d
   await t.throwsAsync(jobs.publish({ tgt: 'web2', fun: 'test.ping' }), denied);
 });
 
-test('what a target costs does not depend on minions that the user may not reach', async (t) => {
+test('the cost of a target does not depend on minions that the user may not reach', async (t) => {
   let reads = 0;
   const store = new Proxy(createMemoryStore(), {
     get: (target, name) => {
@@ -308,7 +308,7 @@ test('run and batch are judged before anything is published', async (t) => {
   );
 });
 
-test('of several functions each must be permitted', async (t) => {
+test('each of several functions must be permitted', async (t) => {
   const running = await start(t, { fred: ['test.ping', 'test.version'] });
   const { jobs } = await running.as('fred');
   const both = { tgt: '*', arg: [[], []] };
@@ -342,7 +342,7 @@ test('arguments are judged as the minion takes them', async (t) => {
   }
 });
 
-test('who may do everything keeps the target and the fields as they are; others do not', async (t) => {
+test('a user with full rights keeps the target and fields of a request, and others do not', async (t) => {
   const running = await start(t, { root: ['.*'], fred: ['test.*'] });
   const request = {
     tgt: 'G@os:Debian or web*',
@@ -371,7 +371,7 @@ test('who may do everything keeps the target and the fields as they are; others 
   t.is(limited?.user, 'fred');
 });
 
-test('who may not do everything chooses job ids of their own alone, and follows those alone', async (t) => {
+test('a restricted user can choose and follow only job ids of their own', async (t) => {
   const running = await start(t, {
     root: ['.*', '@runner', '@wheel'],
     fred: ['test.*'],
@@ -493,7 +493,7 @@ test('a job that is followed ends with the token', async (t) => {
   await t.throwsAsync(reading, noToken);
 });
 
-test('who follows a token is told whose it is, and when it ends', async (t) => {
+test('a holder of a token learns its user and its end', async (t) => {
   const { logins } = (await start(t, { fred: ['test.*'] })).master;
   const credentials = { username: 'fred', password: 'secret', eauth: 'sharedsecret' };
   const following = logins.follow((await logins.login(credentials)).token)[Symbol.asyncIterator]();
@@ -550,7 +550,7 @@ test('perms are the entries of the user, of groups and of *, as Salt gives them'
   t.deepEqual((await login('ann')).perms, ['test.ping']);
 });
 
-test('who came by sudo is held to publisher_acl, if sudo_acl says so', async (t) => {
+test('a user of sudo is bound by publisher_acl if sudo_acl is set', async (t) => {
   const publisherAcl = { fred: ['test.*'] };
   const jobsOf = async (sudoAcl: boolean, acl = publisherAcl) =>
     (await start(t, {}, { publisherAcl: acl, eauth: { sudoAcl } })).master.jobs;
@@ -655,7 +655,7 @@ async function startUserEvents(t: ExecutionContext): Promise<UserEventsMaster> {
 
 const ping = { tgt: 'web1', fun: 'test.ping' };
 
-test('who may publish everything reads everything, others what they began', async (t) => {
+test('a user who may publish everything reads all jobs, and others only their own', async (t) => {
   const { master, as } = await startUserEvents(t);
   const [admin, fred, ann] = [await as('admin'), await as('fred'), await as('ann')];
   const end = new AbortController();

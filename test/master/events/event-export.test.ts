@@ -220,7 +220,7 @@ test('firing waits for no receiver', async (t) => {
   t.is(state.requests, 1, 'all of them are kept while it has not answered');
 });
 
-test('what a receiver was sent and did not confirm is sent again after a crash', async (t) => {
+test('unconfirmed events are sent again to the receiver after a crash', async (t) => {
   const { state, taken } = await webhook(t);
   state.hangs = true;
   const store = createMemoryStore();

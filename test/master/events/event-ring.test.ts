@@ -66,7 +66,7 @@ test('an id holds at a member that heard the same in another order', async (t) =
   t.deepEqual(await a.tagsAfter(atA), ['b2']);
 });
 
-test('what the next member hears only later is not told twice', async (t) => {
+test('events that the next member receives only later are not emitted twice', async (t) => {
   const [a, b] = [await Member.open('a'), await Member.open('b')];
   a.fire('a1');
   b.hear(a, 1);
@@ -102,7 +102,7 @@ test('an id holds after both have been started again', async (t) => {
   t.deepEqual(await a.tagsAfter(next), ['end', 'b2']);
 });
 
-test('where events of another member were not heard, readers are told', async (t) => {
+test('readers are notified of events of another member that did not arrive', async (t) => {
   const [a, b] = [await Member.open('a'), await Member.open('b')];
   const read = a.fire('a1');
   b.hear(a, 1);

@@ -160,7 +160,7 @@ test('a write is all of it or nothing, under conditions', async (t) => {
   t.truthy(await state.get(['y']));
 });
 
-test('what one extension seals, another cannot open', async (t) => {
+test('one extension cannot open the sealed data of another', async (t) => {
   const a = extension({}, 'a');
   const b = extension({}, 'b');
   await startVectorMaster(t, { extensions: [a.one, b.one] });

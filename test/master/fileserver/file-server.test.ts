@@ -41,7 +41,7 @@ test('files in memory are served with hash, size and parts', async (t) => {
   t.deepEqual((await files.lists('base')).dirs, ['_modules']);
 });
 
-test('what changes in memory shows at once', async (t) => {
+test('changes of files in memory show at once', async (t) => {
   const files = createMemoryFiles();
   t.is(await files.lists('base'), noFiles);
   files.put('base', 'a', 'one');
@@ -111,7 +111,7 @@ test('environments that somebody invents are merged once for all of them', async
   for (const env of ['base', 'invented', 'another']) t.is(await again.lists(env), lists);
 });
 
-test('of a repository the lists of 64 branches are kept', (t) => {
+test('the file lists of 64 branches of a repository are cached', (t) => {
   const ids = Array.from({ length: 65 }, (_, i) => `tree${i}`);
   const file = { kind: 'file', id: 'blob', isExecutable: false } as const;
   const snapshot = {
@@ -540,7 +540,7 @@ test('hidden directories are not served though they lie below a root', async (t)
   t.deepEqual((await backend.lists('base')).files, ['a']);
 });
 
-test('what is no file is not served: directories, and paths through a file', async (t) => {
+test('directories, and paths through a file, are not served', async (t) => {
   const { backend } = await serve(t, { 'srv/sub/a': '1' });
   for (const file of ['sub', 'sub/a/b', 'x'.repeat(300)]) {
     t.is(await content(backend, file), undefined);

@@ -172,7 +172,7 @@ test('a git that is killed in the middle of a file fails the update, and the nex
   const served = await serve(t, { gitfsRemotes: [remote(repo.url)], git: git({ program }) });
   await t.throwsAsync(within('the update', served.update()), {
     code: 'ERR_GIT',
-    message: /git ended before it had answered/,
+    message: /git exited before it answered/,
   });
   writeFileSync(program, '#!/bin/sh\nexec git "$@"\n');
   await within('the update', served.update());
@@ -200,7 +200,7 @@ test('no error and no answer shows the password in an address', async (t) => {
   const served = await serve(t, { ...options, gitfsRemotes: [remote(url)] });
   await t.throwsAsync(served.update(), {
     code: 'ERR_GIT',
-    message: 'https://git.invalid/x: git ended before it had answered',
+    message: 'https://git.invalid/x: git exited before it answered',
   });
   const config = resolveMasterConfig(options);
   const remotes = gitPillarRemotesOf([remote(`master ${url}`)], config);
@@ -336,7 +336,7 @@ test('a repository over its limits is an error that names it, and the last state
   repo.commit({ b: 'two'.repeat(40_000) });
   await served.update();
   repo.commit({ a: 'one'.repeat(40_000) });
-  const together = { code: 'ERR_GIT', message: /more than 200000 bytes/ };
+  const together = { code: 'ERR_GIT', message: /exceed 200000 bytes/ };
   await t.throwsAsync(served.update(), together, 'with what came by an earlier update');
   const contents = readdirSync(directory, { recursive: true, encoding: 'utf8' });
   t.is(contents.filter((name) => /\/files\/\w\w\/\w+$/.test(name)).length, 3, 'none of it stays');
@@ -356,7 +356,7 @@ test('a repository over its limits is an error that names it, and the last state
   t.is(await served.text('f1'), undefined);
   repo.git('reset', '--quiet', '--hard', 'HEAD~1');
   repo.commit({ a: 'zero'.repeat(200_000) });
-  await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /more than 200000 bytes/ });
+  await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /exceed 200000 bytes/ });
   t.is(await served.text('a'), 'one');
   t.deepEqual(await served.files(), ['a', 'b']);
   await served.close();
@@ -381,7 +381,7 @@ test('a remote that answers nothing is given up after the time limit', async (t)
     gitfsRemotes: [remote(`git://127.0.0.1:${port}/x`)],
     git: git({ protocols: ['git'], timeout: 1 }),
   });
-  await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /took longer than 1 s/ });
+  await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /timed out after 1 s/ });
 });
 
 test('a file of credentials that others may read is not used', async (t) => {
@@ -394,7 +394,7 @@ test('a file of credentials that others may read is not used', async (t) => {
     gitfsRemotes: [remote(repo.url)],
     git: git({ credentialsFile }),
   });
-  await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /not for its owner alone/ });
+  await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /accessible to other users/ });
   chmodSync(credentialsFile, 0o600);
   await served.update();
   t.is(await served.text('a'), 'one');

@@ -332,7 +332,7 @@ test('leaving ends it: nothing more is sent', async (t) => {
   t.deepEqual(ran.sent, [['m1']]);
 });
 
-test('what a job fails with, the batch fails with', async (t) => {
+test('a batch fails with the error of its job', async (t) => {
   const ran: Ran = { sent: [], most: 0 };
   const run = fakeRun({ ids: ['m1'] }, ran);
   async function* failing(request: RunRequest): AsyncGenerator<JobUpdate, void, void> {
@@ -391,7 +391,7 @@ function startRound(publish: () => Promise<void> = async () => {}): Round {
   };
 }
 
-test('those who answer with a job run it; the round ends when all do', async (t) => {
+test('the minions that acknowledge a job run it, and the round ends when all return', async (t) => {
   const round = startRound();
   const asked = findRunning(round.dispatcher, jid, ['web1', 'web2'], 600_000, never);
   await round.published;
@@ -400,7 +400,7 @@ test('those who answer with a job run it; the round ends when all do', async (t)
   t.deepEqual(await asked, new Set(['web1', 'web2']));
 });
 
-test('who runs no such job has all of the round to return, and does not run it', async (t) => {
+test('a minion that does not run the job has the whole round to return', async (t) => {
   const round = startRound();
   const end = new AbortController();
   let isOver = false;

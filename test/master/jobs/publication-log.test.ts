@@ -31,7 +31,7 @@ function rewrite(directory: string, change: object, number?: number): void {
 /** No process has this id and this start. */
 const ended = { startTicks: 1 };
 
-test('what an ended process had not begun to send was never sent', async (t) => {
+test('a job that an ended process had not begun to send was never sent', async (t) => {
   const [directory, store] = [temporaryDirectory(t), createMemoryStore()];
   const former = await open(directory, store);
   const [first, second, third] = [former.next(), former.next(), former.next()];
@@ -63,7 +63,7 @@ test('nothing is known of a process that may go on, nor of one of another kernel
   }
 });
 
-test('what is not noted is not sent: a log that is closed refuses it', async (t) => {
+test('a job that cannot be logged is not sent: a closed log refuses it', async (t) => {
   const log = await open(temporaryDirectory(t), createMemoryStore());
   log.close();
   t.throws(() => log.noteSending(log.next()), { code: 'ERR_MASTER_STOPPED' });

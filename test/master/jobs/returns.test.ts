@@ -98,7 +98,7 @@ test('a return is taken for a job that was published to its sender', async (t) =
   });
 });
 
-test('what later releases add to a return is kept, signed or not', async (t) => {
+test('fields that later releases add to a return are stored, signed or not', async (t) => {
   const master = await startWithJob(t, keys.minionId);
   const { jid } = master;
   const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
@@ -511,7 +511,7 @@ test('a return tells success or failure, by its retcode', (t) => {
   t.deepEqual(states, ['answered', 'answered', 'answered', 'failed', 'failed', 'failed']);
 });
 
-test('who says that it is at it is running, who is waited for is waiting', (t) => {
+test('a minion that reports the job is running, and one that has yet to report is waiting', (t) => {
   const running = { ...nobody, running: new Set(['m1']), isFollowed: true };
   t.deepEqual(describeDeliveries(record, running, facts()), [{ minion: 'm1', state: 'running' }]);
   const followed = { ...nobody, isFollowed: true };
@@ -532,7 +532,7 @@ test('nobody waits for a name that has no key', (t) => {
   t.deepEqual(line, { minion: 'm9', state: 'silent', reason: 'key-not-accepted' });
 });
 
-test('who has not come back from a restart is reconnecting, unless its key is gone', (t) => {
+test('a minion that did not return after a restart is reconnecting, unless its key is deleted', (t) => {
   const state = (given: MinionFacts) => describeDeliveries(record, nobody, given)[0];
   const missed = facts(5000, true, true);
   t.deepEqual(state(missed), { minion: 'm1', state: 'reconnecting', lastHeardAt: 5000 });
@@ -656,7 +656,7 @@ function nested(open: string, close: string, depth: number): string {
   return open.repeat(depth) + close.repeat(depth);
 }
 
-test('what is nested deeply is read up to 64 levels', (t) => {
+test('nested data is read up to 64 levels', (t) => {
   t.notThrows(() => parseYaml(nested('[', ']', 64)));
   t.notThrows(() => parseYaml(`- ["${'['.repeat(100)}"]`));
   for (const text of [

@@ -234,7 +234,7 @@ test('no more keys wait than permitted, in all and from one address', async (t) 
   t.is(store.get('e'), undefined);
 });
 
-test('what cannot be an id touches no file', async (t) => {
+test('an invalid id touches no file', async (t) => {
   const parent = temporaryDirectory(t);
   const store = await openIn(t, path.join(parent, 'pki'));
   for (const id of ['../../x', '..', '', 'a/b', 'a\0']) {
@@ -255,7 +255,7 @@ test('an unknown id is refused by name, escaped', async (t) => {
   }
 });
 
-test('what another program does in the directory is told like our own', async (t) => {
+test('key changes by another program emit the same events as our own', async (t) => {
   const directory = temporaryDirectory(t);
   const store = await openIn(t, directory);
   await store.pend('web', one);
@@ -604,7 +604,7 @@ test('a retired key serves until the next start, which makes another', async (t)
   t.is((await open(store)).current.key.text, next.current.key.text);
 });
 
-test('what the store holds of the key is sealed', async (t) => {
+test('the store holds key data sealed', async (t) => {
   const store = createMemoryStore();
   const { key } = (await open(store)).current;
   const entry = await store.get(['secrets', 'publish-key']);
@@ -650,7 +650,7 @@ test('however many speak, so many are kept, and who has been silent for a minute
 
 const secret = Buffer.from('a key that nobody else may read');
 
-test('what one key sealed opens with it, and is not readable without', (t) => {
+test('data that one key sealed opens with it, and is not readable without it', (t) => {
   const seal = createSeal(new Uint8Array(32).fill(1));
   const sealed = Buffer.from(seal.seal(secret));
   t.false(sealed.includes(secret));

@@ -57,7 +57,7 @@ test('a deleted key has no session, no pin, and no shared key any more', async (
   t.deepEqual(rows, []);
 });
 
-test('what a key leaves behind ends at once, so that the next one of the id keeps what it is given', async (t) => {
+test('the data of a revoked key ends at once, so that the next key of the id keeps its own', async (t) => {
   let open = (): void => {};
   const gate = new Promise<void>((resolve) => {
     open = resolve;

@@ -509,7 +509,7 @@ test('salt/* is narrowed to what needs a rule there', (t) => {
   }
 });
 
-test('what covers tags of the master too is granted with a note', (t) => {
+test('a rule that also covers tags of the master is granted with a note', (t) => {
   t.is(planOf('*/ret/*').narrowed.length, 1);
   t.is(planOf('myco/*').narrowed.length, 0);
 });
@@ -700,7 +700,7 @@ schedule:
   t.regex(meanings, /^gitfs_remotes The master does not start: .*nonsense/m);
   t.regex(meanings, /^external_auth:mysql It has no effect\. external_auth: mysql: is not served/m);
   t.regex(meanings, /^renderer It has no effect\. .*"gpg" is not served/m);
-  t.regex(meanings, /^schedule:one:function It has no effect\. .*there is no runner nosuch\.fun/m);
+  t.regex(meanings, /^schedule:one:function It has no effect\. .*unknown runner nosuch\.fun/m);
   t.notRegex(meanings, /external_auth: ldap|auth\.ldap/);
   t.false(
     report.findings.some(({ name, outcome }) => name === 'renderer' && outcome !== 'refused'),

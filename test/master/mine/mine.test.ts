@@ -43,7 +43,7 @@ test('a minion cannot write to the mine of another', async (t) => {
   t.deepEqual(entries, []);
 });
 
-test('what a minion takes out of its mine is gone', async (t) => {
+test('a minion can delete values from its mine', async (t) => {
   const master = await startVectorMaster(t);
   await ask(master, '_mine v3');
   await ask(master, '_mine_delete v3');
@@ -219,7 +219,7 @@ test('a mine is not asked by pillar unless a rule shows it', async (t) => {
   t.deepEqual(Object.keys(both), ['web2']);
 });
 
-test('whose mine may not be read is not looked at', async (t) => {
+test('a mine that may not be read is not looked up', async (t) => {
   const asked: string[] = [];
   const rule = allow('own', { ...showing, resource: { ...showing.resource, owner: 'web*' } });
   const { reader } = await startMine({ gate: gateOf(policyOf([rule])) }, asked);
@@ -283,7 +283,7 @@ test('mine_trusts_grains gives rights by grains, as Salt does', async (t) => {
   t.deepEqual(await read(reader, 'db3', 'db1', 'glob', 'x'), {});
 });
 
-test('what is no target lets nobody read', async (t) => {
+test('an invalid target lets no minion read', async (t) => {
   const { mine, reader } = await startMine();
   await mine.update('db1', { data: { x: wrapped({ a: 'web1' }) }, clear: false }, undefined);
   t.deepEqual(await read(reader, 'web1', 'db1', 'glob', 'x'), {});
@@ -406,7 +406,7 @@ const recordedMine = Buffer.from(
   'hex',
 );
 
-test('what a real salt-master had in the mine is there, once', async (t) => {
+test('the mine of a real salt-master is imported once', async (t) => {
   const cachedir = temporaryDirectory(t);
   for (const [id, bytes] of [
     ['m1', recordedMine],

@@ -121,7 +121,7 @@ test('an orchestration goes on at another member when its own leaves, and does n
   const running = a.master.runners.run(call);
   await until('the part to be held', () => asked.includes('held'), 20_000);
   await a.master.close();
-  t.regex(String((await within('the end here', running)).return), /another member|being closed/);
+  t.regex(String((await within('the end here', running)).return), /another member|closing/);
   answer();
   const kept = await keptOf(b, own);
   t.deepEqual(asked, ['before', 'one', 'held', 'other', 'after']);
@@ -135,7 +135,7 @@ test('an orchestration goes on at another member when its own leaves, and does n
   t.is(told.filter(({ tag }) => tag.endsWith('/ret')).length, 1);
 });
 
-test('what a member began that has no job ends as interrupted, and the rest goes on', async (t) => {
+test('a step without a job ends as interrupted after its member is gone, and the rest continues', async (t) => {
   const { masters, asked, answer } = await start(t);
   const { a, b } = masters;
   const started = [];
@@ -146,12 +146,12 @@ test('what a member began that has no job ends as interrupted, and the rest goes
   await a.master.close();
   answer();
   const [runner, batch] = started.map(({ jid }) => keptOf(b, jid));
-  t.regex(String(resultsOf((await runner) ?? {}).slow), /began test\.sleep and ended/);
-  t.regex(String(resultsOf((await batch) ?? {}).held), /began a batch of test\.echo and ended/);
+  t.regex(String(resultsOf((await runner) ?? {}).slow), /started test\.sleep and stopped/);
+  t.regex(String(resultsOf((await batch) ?? {}).held), /started a batch of test\.echo and stopped/);
   t.deepEqual(asked, ['held']);
 });
 
-test('what is waited for is heard, whichever member is gone by then', async (t) => {
+test('an awaited result arrives, whichever member is gone by then', async (t) => {
   const { masters } = await start(t);
   const { a, b } = masters;
   const call = { fun: 'state.orchestrate', arg: ['wait'] };
@@ -208,7 +208,7 @@ const settled = {
   endedAt: 2,
 };
 
-test('who has lost an orchestration to another member begins nothing more of it', async (t) => {
+test('a member that has lost an orchestration to another begins no more steps', async (t) => {
   const cluster = new TestCluster(t);
   await cluster.found();
   const [a, b] = [await cluster.open('a'), await cluster.open('b')];
@@ -260,7 +260,10 @@ test('SLS that are others at the next member end it there', async (t) => {
   const { outcome } = settled;
   await step?.settle({ ...settled, outcome: { ...outcome, changes: { ret: large } } });
   const again = await journal.begin('1', call);
-  t.throws(() => again?.next('two'), { code: 'ERR_ORCHESTRATION', message: /two in place of one/ });
+  t.throws(() => again?.next('two'), {
+    code: 'ERR_ORCHESTRATION',
+    message: /found two instead of one/,
+  });
   const third = await journal.begin('1', call);
   const kept = third?.next('one').settled;
   t.like(kept, { outcome: { result: true, comment: 'done' } });

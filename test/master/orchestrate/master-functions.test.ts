@@ -55,8 +55,14 @@ file: {test.show_notification: [{text: "{{ salt['cp.get_file_str']('salt://data.
 test('a call of a template that fails is named with its reason', async (t) => {
   const reasons = [
     ["salt['saltutil.runner']('no.such')", /'no\.such' is not available/],
-    ["salt['saltutil.runner']('net.find')", /net\.find .* does not serve: ask the minions/],
-    ["salt['cmd.run']('id')", /cmd\.run is not served: templates of the master run no commands/],
+    [
+      "salt['saltutil.runner']('net.find')",
+      /net\.find .* does not serve: run the functions on minions/,
+    ],
+    [
+      "salt['cmd.run']('id')",
+      /cmd\.run is not served: templates of the master cannot run commands/,
+    ],
     ["salt['saltutil.cmd']('*', 'test.ping', ssh=True)", /the argument ssh of saltutil\.cmd/],
   ] as const;
   for (const [call, reason] of reasons) {
@@ -93,7 +99,7 @@ other: {module.run: [{pkg.install: [{name: vim}]}]}
   t.is(other?.result, false);
   t.regex(
     String(other?.comment),
-    /pkg\.install is not served on the master: it acts on the machine/,
+    /pkg\.install is not served on the master: it changes the machine/,
   );
 });
 

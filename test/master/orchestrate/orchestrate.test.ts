@@ -68,7 +68,7 @@ function statesOf(value: WireValue): Record<string, WireMap> {
 
 const nop = 'one: test.nop\n';
 
-test('what is not below file_roots is no SLS, whatever it is called', async (t) => {
+test('a file outside file_roots is not an SLS, whatever its name', async (t) => {
   const { orchestrate } = await start(t, { 'srv/site.sls': nop, 'other.sls': nop });
   t.true((await orchestrate('site')).success);
   for (const mods of ['../other', '..other', '.../other', '/../other', 'srv/../../other']) {
@@ -149,11 +149,11 @@ test('an orchestration has so many states, and there are so many at once', async
   t.true((await orchestrate('few')).success);
   const { success, value } = await orchestrate('many');
   t.false(success);
-  t.regex(String(value), /has 11 states; at most 10 are run/);
+  t.regex(String(value), /has 11 states, the maximum is 10/);
   const itself = await orchestrate('itself');
   t.false(itself.success);
   const told = JSON.stringify(itself.value);
-  t.regex(told, /3 orchestrations are under way already/);
+  t.regex(told, /3 orchestrations are already running/);
   t.is(told.match(/salt_\|-again/g)?.length, 3);
 });
 
@@ -167,7 +167,7 @@ test('SLS that include each other without end, and SLS without number, are refus
     'srv/a.sls': 'include: [b]\na: test.nop\n',
     'srv/b.sls': 'include: [a]\nb: test.nop\n',
   });
-  t.regex(String((await orchestrate('d0')).value), /includes deeper than 50/);
+  t.regex(String((await orchestrate('d0')).value), /includes nested more than 50 deep/);
   t.deepEqual(Object.keys((await orchestrate('a')).states), ['b', 'a']);
 });
 
@@ -177,7 +177,7 @@ test('an orchestration ends with its time', async (t) => {
     { 'srv/site.sls': 'waits:\n  salt.wait_for_event: [{name: never}, {id_list: [x]}]\n' },
     { limits: { orchestrationSeconds: 1 } },
   );
-  t.regex(String((await orchestrate('site')).value), /took more than 1 s/);
+  t.regex(String((await orchestrate('site')).value), /time limit of 1 s/);
 });
 
 test('an orchestration ends with its master', async (t) => {
@@ -191,10 +191,10 @@ test('an orchestration ends with its master', async (t) => {
   const running = orchestrate('site');
   await events.next();
   await master.close();
-  t.regex(String((await running).value), /the master is being closed/);
+  t.regex(String((await running).value), /the master is closing/);
 });
 
-test('what an orchestration begins is told and audited as that of its caller', async (t) => {
+test('calls of an orchestration are reported and audited as those of its caller', async (t) => {
   const fleet = await startFleet(t, {
     ids: ['m1'],
     config: withFiles(t, {
@@ -243,7 +243,10 @@ test('soft_kill ends an orchestration before a state, and waits for those that r
     t.deepEqual(Object.keys(statesOf((await running).return)), [...expected]);
   }
   const none = { fun: 'state.soft_kill', arg: ['20240102030405123456'] };
-  t.regex(String((await master.runners.run(none)).return), /no orchestration runs under 2024/);
+  t.regex(
+    String((await master.runners.run(none)).return),
+    /no orchestration runs with the jid 2024/,
+  );
 });
 
 test("nobody tells anything under a stranger's orchestration", async (t) => {
@@ -310,7 +313,7 @@ one fails:
   t.like(states['one fails'], { result: false, comment: 'Runner fails failed.' });
 });
 
-test('what needs a command, and what no state takes, fails that state alone', async (t) => {
+test('a state without its command, or with an unknown argument, fails alone', async (t) => {
   const { orchestrate } = await start(t, {
     'srv/site.sls': `
 command:

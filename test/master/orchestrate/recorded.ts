@@ -140,7 +140,7 @@ function withoutTimes(value: unknown): unknown {
 /** What Salt says of its own inside, and what is said of the same here. */
 const otherWords: ReadonlyMap<string, string> = new Map([
   ["KeyError: 'nope.nothing'", "'nope.nothing' is not available."],
-  ['The following keyword arguments are not valid: nonsense=1', 'nonsense is no argument of it'],
+  ['The following keyword arguments are not valid: nonsense=1', 'unknown argument nonsense'],
 ]);
 
 function comparableText(text: string): string {

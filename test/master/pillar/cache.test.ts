@@ -119,7 +119,7 @@ test('a pillar that asked for the time is not kept', async (t) => {
   t.deepEqual(await keysIn(store), []);
 });
 
-test('what a pillar says of what grains have no part in is the same after a restart', async (t) => {
+test('pillar values that do not depend on grains are the same after a restart', async (t) => {
   const files = { ...tree, 'base/x1.sls': "x1: {{ grains.get('tier', 'none') }}\n" };
   const { pillar, reopen } = await openStored(t, files);
   const before = await ask(pillar, { grains: { tier: 'core' } });
@@ -251,7 +251,7 @@ test('one minion gets nothing that was made for another, or for another environm
   t.is(await textOf(cache, key('a', 'dev')), 'secret');
 });
 
-test('what is made anew takes the place of what was there, and its bytes', async (t) => {
+test('a new pillar replaces the cached one, and its bytes', async (t) => {
   const cache = new PillarCache({ sources: noSources });
   await keep(cache, key('a'), 'x'.repeat(1000));
   await keep(cache, key('a'), 'y');

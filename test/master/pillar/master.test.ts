@@ -98,7 +98,7 @@ test('files of pillar below a root of files are not there for minions', async (t
   t.deepEqual(files, ['state.sls']);
 });
 
-test('of a minion whose key is deleted no pillar is left', async (t) => {
+test('deleting a key removes the pillar of its minion', async (t) => {
   const running = await start(t, tree);
   const stored = async (): Promise<string[]> => {
     const ids: string[] = [];

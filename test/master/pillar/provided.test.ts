@@ -293,8 +293,8 @@ function bomb(): string {
 }
 
 for (const [line, said] of [
-  ['#!py', /"py" is not served: it runs code/],
-  ['#!yaml|gpg', /"gpg" is not served: the master decrypts nothing/],
+  ['#!py', /"py" is not served: it would run code/],
+  ['#!yaml|gpg', /"gpg" is not served: the master does not decrypt/],
   ['#!jinja|yaml|gpg', /"gpg"/],
   ['#!mako|yaml', /"mako" is not served/],
   ['#!yaml|jinja', /"yaml\|jinja"|jinja\|yaml/],

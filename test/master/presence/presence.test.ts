@@ -200,18 +200,18 @@ function present(
 
 const here = { address: '10.0.0.1', transport: 'zeromq' };
 
-test('who announced itself is there, whatever its address', (t) => {
+test('a minion that announced itself is present, whatever its address', (t) => {
   const tcp = transport('tcp', [{ minionIds: ['one'] }]);
   t.deepEqual(present([tcp], ['one', 'two']), [
     { id: 'one', transport: 'tcp', address: '10.0.0.1', by: 'announcement', isSure: true },
   ]);
 });
 
-test('whose key is not accepted is not there', (t) => {
+test('a minion without an accepted key is not present', (t) => {
   t.deepEqual(present([transport('tcp', [{ minionIds: ['one'] }])], []), []);
 });
 
-test('who listens to its own topic is there; surely, if it asks from there too', (t) => {
+test('a subscriber of its own topic is present, and surely so if it sends requests from there too', (t) => {
   const filtering = transport('zeromq', [{ topics: ['broadcast', minionTopic('one')] }]);
   const elsewhere = { ...here, address: '10.0.0.2' };
   const sureness = (heard: Record<string, HeardFrom>) =>
@@ -221,7 +221,7 @@ test('who listens to its own topic is there; surely, if it asks from there too',
   t.deepEqual(sureness({ one: here, two: here }), [['one', 'topic', true]]);
 });
 
-test('whose address listens is there, and a listener elsewhere does not count', (t) => {
+test('a minion is present if its address subscribes, and a subscriber elsewhere does not count', (t) => {
   const heard = { one: here, two: { ...here, address: '10.0.0.2' } };
   t.deepEqual(present([transport('zeromq', [{}])], ['one', 'two', 'silent'], heard), [
     { id: 'one', transport: 'zeromq', address: '10.0.0.1', by: 'address', isSure: true },
@@ -299,7 +299,7 @@ test('a publication is held while a minion that it is for is away', (t) => {
   t.is(it.holdMs(['m1', 'm2']), 3000);
 });
 
-test('who comes back too late for a job was reconnecting, who comes in time is not', (t) => {
+test('a minion that is late for a job was reconnecting, and one that is in time was not', (t) => {
   const { it, clock, hear } = reconnecting(['late', 'quick', 'away']);
   const publishedAt = clock.now;
   clock.now += 2000;

@@ -64,7 +64,7 @@ async function site(t: ExecutionContext): Promise<Site> {
   return { stores, a, b };
 }
 
-test('what follows from one event at two members is queued once', async (t) => {
+test('the effects of one event at two members are queued once', async (t) => {
   const { stores, a, b } = await site(t);
   const mark = { minion: 'm1', request: 'r', place: 'p' };
   const window = { values: [1], lengthMs: 60_000 };
@@ -82,7 +82,7 @@ test('what follows from one event at two members is queued once', async (t) => {
   t.deepEqual([a.count('one'), b.count('one')], [2, 2]);
 });
 
-test('what a member leaves that is gone is done by one other, and the former one ends nothing', async (t) => {
+test('one other member takes over the work of a lost member, which can then end nothing', async (t) => {
   const { stores, a, b } = await site(t);
   await a.add(run('1'), { mark: undefined, window: undefined });
   await stores[1].barrier();
@@ -105,7 +105,7 @@ test('what a member leaves that is gone is done by one other, and the former one
   t.deepEqual(a.open, []);
 });
 
-test('what a process does that does not know that it has lost a run has no effect', async (t) => {
+test('a process that has lost a run without notice has no effect', async (t) => {
   const { stores, a } = await site(t);
   await a.add(run('1'), { mark: undefined, window: undefined });
   const blind = await ReactionQueue.open({
@@ -208,7 +208,7 @@ test('so many runs of a reaction at a time as it may have, over all members', as
   t.deepEqual(a.first('one', 2), []);
 });
 
-test('what cannot be written of a run is done by the member that has it, once it can', async (t) => {
+test('the member that has a run repeats a failed write once the store accepts it', async (t) => {
   const { stores } = await site(t);
   const [store] = stores;
   let isFailing = false;

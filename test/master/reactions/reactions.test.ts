@@ -158,7 +158,7 @@ test('a name without a key in the list of a reaction fails its run, and is named
   await stage.emit({ env: 'live' });
   const [run] = await stage.ended(1);
   t.is(run?.state, 'failed');
-  t.regex(run?.reason ?? '', /of 2 minions 0 failed and 1 did not answer; not addressed: gone/);
+  t.regex(run?.reason ?? '', /0 of 2 minions failed, 1 did not answer; not addressed: gone/);
   t.is(calls.length, 1);
 });
 
@@ -495,7 +495,7 @@ test('a job that has left is not published again, though its minions know nothin
   t.is(jobs.length, 1);
 });
 
-test('what is under way before the start is over is not taken for left by another master', async (t) => {
+test('work begun during the start is not taken over as left by another master', async (t) => {
   const store = createMemoryStore({ now: () => RECORDED_AT });
   const first = createMemoryTransport();
   const late = createMemoryTransport();
@@ -621,7 +621,7 @@ function at(data: unknown, path: readonly string[]): unknown {
   );
 }
 
-test('what is vouched for is there in all data that fit', (t) => {
+test('types found as required are present in all data that fit the schema', (t) => {
   let vouched = 0;
   const path = fc.constantFrom(['a'], ['a', 'a']);
   fc.assert(

@@ -50,7 +50,7 @@ function grant(name: string, action: 'publish' | 'runner' | 'wheel', fun: string
   return allow(`${action} ${fun}`, { subject, action, resource: { fun } });
 }
 
-test('what a minion may ask for is done, under the name of the file', async (t) => {
+test('a permitted reactor file runs, under the name of the file', async (t) => {
   const stage = await startReactor(
     t,
     { 'puppet.sls': puppet },
@@ -65,7 +65,7 @@ test('what a minion may ask for is done, under the name of the file', async (t) 
   t.like(calls, [{ env }]);
 });
 
-test('what no rule permits is denied, and what the policy refuses is not rendered', async (t) => {
+test('an event that no rule permits is denied, and a file that the policy refuses is not rendered', async (t) => {
   const stage = await startReactor(
     t,
     { 'puppet.sls': puppet },
@@ -119,7 +119,7 @@ test('reactors are added and deleted while the master runs, under the rules of t
   t.deepEqual(await master.reactions.list(), []);
 });
 
-test('what is no reactor, or more than may be added, is refused, and so are users', async (t) => {
+test('an invalid reactor, one beyond the limit, and a request of a user are refused', async (t) => {
   const { master } = await startReactor(t, {}, {}, () => []);
   const add = async (...arg: readonly WireValue[]): Promise<string> =>
     String((await master.runners.run({ fun: 'reactor.add', arg })).return);
@@ -129,11 +129,11 @@ test('what is no reactor, or more than may be added, is refused, and so are user
   const by = { who: { kind: 'user', name: 'fred' }, rule: 'test' } as const;
   const call = { fun: 'reactor.add', arg: ['a/b', '/a.sls'], by };
   const { return: answer } = await master.runners.run(call);
-  t.regex(String(answer), /for the local interface alone/);
+  t.regex(String(answer), /only the local interface/);
   t.deepEqual(await master.reactions.list(), []);
 });
 
-test('what one file may do no other may', async (t) => {
+test('a grant to one file does not extend to another', async (t) => {
   const stage = await startReactor(
     t,
     { 'puppet.sls': puppet, 'other.sls': puppet },
@@ -319,7 +319,7 @@ for (const place of places) {
 }
 
 for (const filter of ['json', 'yaml_dquote']) {
-  test(`what the filter ${filter} has written stays in its place`, (t) =>
+  test(`output of the filter ${filter} stays in its place`, (t) =>
     staysInPlace(t, `- {{ data.data.v | ${filter} }}`));
 }
 
@@ -537,7 +537,7 @@ test('caller is refused, and what else the file says is done', async (t) => {
   t.is(refused[0]?.reason, 'caller');
 });
 
-test('what a reaction has run in the master leads to no other', async (t) => {
+test('calls that a reaction ran on the master trigger no other reaction', async (t) => {
   const { directory, plan } = await planFiles(t, { 'a.sls': ping('a') });
   const tag = 'salt/run/20260102030405678901/ret';
   const told = (user: string, sender?: string): ReactionEvent => ({

@@ -162,10 +162,10 @@ test('integers of JSON beyond 2^53 stay what they are, and a mistake beside them
   ]);
   t.deepEqual(await read('{"small": 5, "large": 9223372036854775807}'), numbers);
   const broken = '{"large": 9223372036854775807,\n"a" 1}';
-  await t.throwsAsync(read(broken), { message: /not JSON; file a\.json, line 2/ });
+  await t.throwsAsync(read(broken), { message: /invalid JSON; file a\.json, line 2/ });
 });
 
-test('what takes more than the main thread gives has all its limits beside it', async (t) => {
+test('a template that exceeds the main thread gets the full limits of a worker thread', async (t) => {
   const renderer = shared;
   const template = '{% for a in range(9000) %}{{ grains.os }}{% endfor %}';
   const { result } = await outcomeOf(renderer, template, pillarTask);
@@ -176,7 +176,7 @@ test('what takes more than the main thread gives has all its limits beside it', 
   });
 });
 
-test('what the main thread had no time for is as constant as what comes of it beside', async (t) => {
+test('a template that moved to a worker thread is as constant as one rendered there', async (t) => {
   const busy = makeRenderer(t, { threads: 1, inlineMs: -1 });
   for (const template of ['{% for a in range(999) %}{{ a }}{% endfor %}', endless]) {
     const { notes, result } = await outcomeOf(busy, template, pillarTask);

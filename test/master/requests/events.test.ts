@@ -159,7 +159,7 @@ const malformed: readonly Load[] = [
   { pretag: 7, events: [{ tag: start }] },
 ];
 
-test('what has no form of an event is counted and fires nothing', async (t) => {
+test('a malformed event is counted and fires nothing', async (t) => {
   const master = await startVectorMaster(t);
   for (const load of malformed) t.deepEqual(await fire(t, master, load), []);
   t.is((await master.counters())['malformed-event'], malformed.length);
@@ -186,7 +186,7 @@ test('requests beyond the burst are delayed and answered', async (t) => {
   t.is((await Promise.all(asked)).length, 6);
 });
 
-test('what is not permitted is written nowhere', async (t) => {
+test('a request that is not permitted writes nothing', async (t) => {
   const memory = createMemoryStore({ now: () => RECORDED_AT });
   const written: unknown[] = [];
   const store = new Proxy(memory, {
@@ -407,7 +407,7 @@ async function giveBack(
   return { value, tags: events.map(({ tag }) => tag) };
 }
 
-test('what is registered is answered, told, and replaces what was registered before', async (t) => {
+test('a registration is answered, emits events, and replaces the former one', async (t) => {
   const master = await startWithResources(t);
   const meant = async (tgt: string) =>
     (await master.master.jobs.plan({ tgt, tgtType: 'compound' })).minions.map(({ id }) => id);
@@ -423,7 +423,7 @@ test('what is registered is answered, told, and replaces what was registered bef
   t.deepEqual([await meant('T@switch'), await meant('T@router:r1')], [[], [minionId]]);
 });
 
-test('what is no map of ids is refused and changes nothing', async (t) => {
+test('a registration that is not a map of ids is refused and changes nothing', async (t) => {
   const master = await startWithResources(t);
   await register(master, { switch: ['sw1'] });
   for (const resources of [
@@ -641,7 +641,7 @@ async function reasonOf({ master }: VectorMaster, tgt: string, tgtType: string):
   return minions[0]?.reason ?? 'not meant';
 }
 
-test('what a minion says of itself, and the pillar that it gets, decide targets', async (t) => {
+test('targets match the data that a minion sends and the pillar that it gets', async (t) => {
   const vector = await startVectorMaster(t, { pillar });
   t.is(await reasonOf(vector, 'os:Debian', 'grain'), 'facts-unknown');
   await vector.ask(withGrains({ os: 'Debian' }));

@@ -65,7 +65,7 @@ test('a repetition with another time stamp is a repetition', async (t) => {
 });
 
 for (const version of [2, 3]) {
-  test(`what a client of protocol ${version} encrypts again with its nonce is a repetition`, async (t) => {
+  test(`a request of protocol ${version} encrypted again with its nonce is a repetition`, async (t) => {
     const vector = recorded('minion_event', `start event v${version}`);
     const [first, again] = [altered(vector, {}), altered(vector, {})];
     t.notDeepEqual(first, again, 'another IV');
@@ -308,7 +308,7 @@ test('a request that failed is tried again', async (t) => {
   t.deepEqual(await guard.once(request('n'), async () => usual), usual);
 });
 
-test('what was forgotten is another request', async (t) => {
+test('a forgotten nonce is accepted as a new request', async (t) => {
   const { guard, ask, runs } = guardAt({ seconds: startedAt });
   await ask(request('n'));
   guard.forget('m1');
@@ -375,7 +375,7 @@ test('queues hold the latest marks that have not expired, each as a list of its 
   );
 });
 
-test('what is added after the end of a queue takes no memory', (t) => {
+test('entries added after the end of a queue take no memory', (t) => {
   const pool = new DigestPool();
   const queue = new DigestQueue(pool, 20);
   queue.add(digestOf(1), 10);

@@ -131,7 +131,7 @@ test('pending keys are bounded, in all and for each address', async (t) => {
   t.true(map(unpackWire(await master.ask(signIn(), '192.0.2.1'))).sig instanceof Uint8Array);
 });
 
-test('what is no usable key is refused and kept nowhere', async (t) => {
+test('an unusable key is refused and not stored', async (t) => {
   const master = await startVectorMaster(t, {
     keys: [],
     config: { limits: { authsPerSecond: 0 } },

@@ -122,7 +122,7 @@ test('without these options a wrong signature is counted only', async (t) => {
   t.is((await master.counters())['return-signature'], 1);
 });
 
-test('who knows the shared key of old protocols gives back nothing for another minion', async (t) => {
+test('the shared key of old protocols does not let a minion return for another', async (t) => {
   const master = await start(t, both);
   t.false(await isTaken(master, ofVersion0, load(ofVersion0)));
   const forged = signed(load(ofVersion0), { ...former, key: 'other_minion' });

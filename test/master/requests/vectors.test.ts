@@ -248,7 +248,7 @@ test('which environments of pillar minions may ask for can be ruled', async (t) 
   const vector = recorded('pillar', 'v3 OAEP-SHA1 PKCS1v15-SHA1');
   const get = async (load: WireMap): Promise<WireValue> =>
     openPillar(vector, await ask(altered(vector, { load })));
-  const reason = 'No rule lets this minion have pillar of the environment prod.';
+  const reason = 'No rule grants this minion the pillar of the environment prod.';
   t.deepEqual(await get({ pillarenv: 'prod' }), { _errors: [reason] });
   t.deepEqual(await get({ pillarenv: null, saltenv: 'prod' }), { _errors: [reason] });
   t.deepEqual(await get({ pillarenv: 'dev', saltenv: 'prod' }), { a: 1 });

@@ -63,10 +63,10 @@ test('listed hosts are asked as by Salt, within bounds, and no others', async (t
   });
   t.like(await query(`${origin}/yaml`, { decode: true }), { dict: { a: [1, 'b'] } });
   t.like(await query(`${origin}/`, { decode: true, decode_type: 'xml' }), {
-    error: 'xml is not decoded; known are json, yaml and plain',
+    error: 'cannot decode xml; supported types: json, yaml, plain',
   });
   t.like(await query(`${origin}/broken`, { decode: true }), {
-    error: 'the answer cannot be read as json',
+    error: 'the response is not valid json',
   });
   heard.length = 0;
   await query(`${origin}/a?x=1`, {
@@ -97,7 +97,7 @@ test('listed hosts are asked as by Salt, within bounds, and no others', async (t
   });
   // Not followed.
   t.like(await query(`${origin}/moved`), { status: 302, error: 'HTTP 302' });
-  t.like(await query(`${origin}/large`), { error: 'the answer has more than 1000 bytes' });
+  t.like(await query(`${origin}/large`), { error: 'the response exceeds 1000 bytes' });
   t.like(await query(`${origin}/hang`, { status: true }), {
     status: 0,
     error: 'no answer within 300 ms',
@@ -109,13 +109,17 @@ test('listed hosts are asked as by Salt, within bounds, and no others', async (t
     // The list names no address of it, and this one is not public.
     [`${named}/`, {}, /localhost leads to .*, which its endpoint does not list/],
     [`http://u:secret-1@127.0.0.1:${port}/`, {}, /use username and password/],
-    ['file:///etc/passwd', {}, /expected http/],
-    [`${origin}/`, { method: 'TRACE' }, /method is none of/],
-    [`${origin}/`, { data: 'x' }, /data is for PATCH, POST and PUT/],
-    [`${origin}/`, { method: 'POST', data: 'x'.repeat(1001) }, /data has more than 1000 bytes/],
-    [`${origin}/`, { header_dict: { Host: 'other' } }, /header Host cannot be sent/],
-    [`${origin}/`, { header_dict: { 'X-A': 'a\r\nX-B: b' } }, /header X-A cannot be sent/],
-    [`${origin}/`, { header_list: ['Transfer-Encoding: chunked'] }, /Transfer-Encoding cannot/],
+    ['file:///etc/passwd', {}, /must be an http/],
+    [`${origin}/`, { method: 'TRACE' }, /method must be one of/],
+    [`${origin}/`, { data: 'x' }, /data is allowed for PATCH, POST and PUT/],
+    [`${origin}/`, { method: 'POST', data: 'x'.repeat(1001) }, /data exceeds 1000 bytes/],
+    [`${origin}/`, { header_dict: { Host: 'other' } }, /header Host is not allowed/],
+    [`${origin}/`, { header_dict: { 'X-A': 'a\r\nX-B: b' } }, /header X-A is not allowed/],
+    [
+      `${origin}/`,
+      { header_list: ['Transfer-Encoding: chunked'] },
+      /Transfer-Encoding is not allowed/,
+    ],
   ];
   for (const [url, kwarg, problem] of refused) {
     const answer = String(await query(url, kwarg));
@@ -134,7 +138,7 @@ test('http.query is off until hosts are listed, and says so', async (t) => {
     fun: 'http.query',
     arg: ['http://127.0.0.1/'],
   });
-  t.regex(String(answer), /list what http\.query may ask in saltbridge: http_query: hosts/);
+  t.regex(String(answer), /list hosts for http\.query in saltbridge: http_query: hosts/);
 });
 
 for (const [what, hosts] of [

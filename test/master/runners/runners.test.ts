@@ -190,7 +190,7 @@ test('wheel functions are told under their own tags', async (t) => {
   for (const { data } of events) t.like(data, { fun: 'wheel.key.list_all', user: 'saltbridge' });
 });
 
-test('what was started and not waited for is kept as a job', async (t) => {
+test('a runner that was started and not awaited is stored as a job', async (t) => {
   const { master } = await startVectorMaster(t);
   const events = await master.events.subscribe({ match: 'salt/run/*/ret' });
   const { jid, tag } = await master.runners.start({ fun: 'saltutil.sync_modules' });
@@ -287,7 +287,7 @@ async function serve(t: ExecutionContext): Promise<Served> {
   return { master, root };
 }
 
-test('what is served is told by environment and by backend', async (t) => {
+test('served files are listed by environment and by backend', async (t) => {
   const { master } = await serve(t);
   t.deepEqual(await runFileserver(master, 'fileserver.envs'), ['base', 'dev']);
   t.deepEqual(await runFileserver(master, 'fileserver.envs', { backend: 'memory' }), ['base']);
@@ -381,7 +381,7 @@ test('modules for a master are not copied, and the runner names them', async (t)
     ['saltutil.sync_all', { saltenv: 'dev' }, '_runners/other.py'],
   ] as const) {
     const { failed } = Object(await runFileserver(master, fun, kwarg));
-    t.true(String(failed).includes(`runs no modules in Python (${file})`), String(failed));
+    t.true(String(failed).includes(`runs no Python modules (${file})`), String(failed));
   }
 });
 
@@ -543,7 +543,7 @@ test('a map names keys by state; those that are in another are left alone', asyn
   t.deepEqual(await runKeyWheel(master, 'key.list', { match: 'acc' }), { minions: ['web2'] });
   const strange = { match: { minions_pre: 'db1' } };
   t.like(await runKeyWheel(master, 'key.reject_dict', strange), {
-    failed: 'Exception occurred in wheel key.reject_dict: match: minions_pre has no list of ids',
+    failed: 'Exception occurred in wheel key.reject_dict: match: minions_pre must be a list of ids',
   });
 });
 
@@ -560,7 +560,7 @@ test('a map acts on the folder that it names, also where the id has a key in ano
   t.is((await master.keys.list()).find(({ id }) => id === 'web2')?.publicKey, other);
 });
 
-test('of two keys of one id a map deletes or rejects the one that it names', async (t) => {
+test('a map deletes or rejects the one that it names of two keys of one id', async (t) => {
   const other = pem('other_minion').publicPem;
   const denied = ['web1', 'web2'].map((id) => ({
     directory: 'minions_denied' as const,

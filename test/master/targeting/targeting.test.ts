@@ -50,7 +50,7 @@ test('a minion whose facts are not known is a possible match, and is named as su
   t.deepEqual(unknown, ['new1']);
 });
 
-test('who matches by another condition does not count as unknown', async (t) => {
+test('a minion that matches by another condition does not count as unknown', async (t) => {
   const { minions, unknown } = await resolver().resolve({
     tgt: 'G@os:Debian or new*',
     tgtType: 'compound',
@@ -328,7 +328,7 @@ test('facts are there after a restart', async (t) => {
   t.is(known.grains?.get('nope'), undefined);
 });
 
-test('of a minion that sent nothing, nothing is known', async (t) => {
+test('nothing is known of a minion that sent nothing', async (t) => {
   const known = (await open(createMemoryStore())).of('web1');
   t.deepEqual(known, { grains: undefined, pillar: undefined });
 });
@@ -429,7 +429,7 @@ test('rights go by what grains have no part in, also after a restart', async (t)
   t.is(facts.rightsOf('web1').pillar, undefined);
 });
 
-test('what grains have no part in is nothing, rather than all, when it is too big', async (t) => {
+test('pillar values proven to be independent of grains are empty, rather than all, if too large', async (t) => {
   const facts = await open(createMemoryStore());
   const proven = { tier: 'x'.repeat(2000) };
   await facts.keep([{ id: 'web1', grains, pillar: { tier: 'core' }, proven }]);
@@ -482,7 +482,7 @@ async function takeOver(cachedir: string, maxBytes = 10_000): Promise<TakenOver>
   return { facts, warnings: lines.map((line) => JSON.parse(line)) };
 }
 
-test('what a real salt-master knew of its minions is known here', async (t) => {
+test('the minion data of a real salt-master is imported', async (t) => {
   const cachedir = temporaryDirectory(t);
   for (const { id } of vectorMinions) writeData(cachedir, id, recorded(id));
   const { facts, warnings } = await takeOver(cachedir);

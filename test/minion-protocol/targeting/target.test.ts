@@ -79,7 +79,7 @@ test('a publication of another delimiter does not reach inside compounds', (t) =
   t.is(compiled.test(candidate('web1', { os: 'x' })), 'yes');
 });
 
-test('what facts would decide is unknown without them, and decided where it cannot matter', (t) => {
+test('a condition on facts is unknown without them, and decided where it cannot matter', (t) => {
   const who = candidate('web1');
   t.is(compound('G@os:x', who), 'unknown');
   t.is(compound('not G@os:x', who), 'unknown');
@@ -571,7 +571,7 @@ for (const { title, target, minions } of targetCases) {
   });
 }
 
-test('what the embedded minion cannot read, or could not bound, means nobody to it', (t) => {
+test('a target that the embedded minion cannot read or bound matches no minion', (t) => {
   const [minion] = vectorMinions;
   if (minion === undefined) return t.fail();
   const isMeant = (tgtType: string, tgt: string, delimiter = ':'): boolean => {
