@@ -22,15 +22,15 @@ import {
 import { badTarget, parseTarget, parseUnexpanded, requireNodegroups } from '../arguments/index.ts';
 import { SlowPatternRunner, SlowPatterns } from './slow-patterns.ts';
 
-/** Minions that a target means, among the accepted keys [WIRE 12.2]. */
+/** Minions that a target matches, among the accepted keys [WIRE 12.2]. */
 export interface ResolvedTarget extends AddressedMinions {
-  /** The target as it is published. */
+  /** Target in the form in which it is published. */
   readonly target: TargetExpression;
-  /** Those of `minions` that match only because their facts are not known. */
+  /** Members of `minions` that match only because their facts are unknown. */
   readonly unknown: readonly string[];
-  /** What these of `minions` return for, in place of themselves: ids of resources. */
+  /** Ids of the resources that members of `minions` return for instead of themselves. */
   readonly resources: ReadonlyMap<string, ReadonlySet<string>>;
-  /** Why the expression is broken, and therefore means nobody. */
+  /** Reason why the expression is invalid and therefore matches no minion. */
   readonly problem: string | undefined;
 }
 
@@ -38,33 +38,33 @@ export interface TargetResolverOptions {
   readonly acceptedIds: () => readonly string[];
   readonly isAccepted: (id: string) => boolean;
   readonly factsOf: (id: string) => MinionFacts;
-  /** Those that rights may go by. Default: the same. */
+  /** Returns the facts that may determine rights. Default: the same. */
   readonly rightsOf?: (id: string) => MinionFacts;
-  /** What a minion manages besides itself. Default: nothing. */
+  /** Returns the resources that a minion manages. Default: none. */
   readonly resourcesOf?: (id: string) => MinionResources | undefined;
-  /** `minion_data_cache`: without it, whatever depends on facts may match. */
+  /** `minion_data_cache`. If false, all conditions on facts may match. */
   readonly isDataCached: boolean;
   readonly nodegroups: Nodegroups;
-  /** Default: one of its own. */
+  /** Runner of slow patterns. Default: a new one. */
   readonly slowPatterns?: SlowPatternRunner;
 }
 
-/** How {@link TargetResolver.resolve} counts minions whose facts are not known. */
+/** Treatment of minions with unknown facts by {@link TargetResolver.resolve}. */
 export interface ResolveOptions {
   /**
-   * True, for publishing: they may match, so they do. False, for rights and the mine: they do
-   * not. Default true.
+   * Whether minions with unknown facts match: true for publishing, because they may match; false
+   * for rights and the mine. Default: true.
    */
   readonly greedy?: boolean;
 }
 
-/** How the target of somebody with limited rights is read. */
+/** Compiler options for targets of users with limited rights. */
 const exact = { pillar: 'exact' } as const;
 
-/** Whom a target is evaluated over, and whose pillar it may ask for. */
+/** Minions that a target is evaluated over, and whose pillar it may use. */
 export type TargetReach = Pick<Reach, 'covers' | 'includes' | 'showsPillar'>;
 
-/** All minions, and whatever is known of them. */
+/** Reach of all minions with all known facts. */
 export const everyone: TargetReach = {
   includes: () => true,
   showsPillar: () => true,
@@ -80,7 +80,10 @@ interface Matched {
   readonly resources: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
-/** Finds out who a target means. The minions have the last word: each matches for itself. */
+/**
+ * Resolves targets to minions. The result is an estimate, because each minion finally decides
+ * whether it matches.
+ */
 export class TargetResolver {
   readonly #options: TargetResolverOptions;
   #nodegroups: Nodegroups;
@@ -92,20 +95,23 @@ export class TargetResolver {
     this.#slowPatterns = options.slowPatterns ?? new SlowPatternRunner();
   }
 
-  /** Reads targets by other nodegroups from now on. */
+  /** Replaces the nodegroups for later targets. */
   useNodegroups(nodegroups: Nodegroups): void {
     this.#nodegroups = nodegroups;
   }
 
   /**
-   * Refuses a target that names a nodegroup which is not defined, as Salt's clients do.
+   * Rejects a target that names an undefined nodegroup, as Salt's clients do.
    * @throws MasterError ERR_NODEGROUP_UNKNOWN
    */
   requireNodegroups(request: TargetRequest): void {
     requireNodegroups(request, this.#nodegroups);
   }
 
-  /** @throws MasterError ERR_BAD_TGT; WorkLimitExceeded */
+  /**
+   * Resolves a target.
+   * @throws MasterError ERR_BAD_TGT; WorkLimitExceeded
+   */
   async resolve(
     request: TargetRequest,
     { greedy = true }: ResolveOptions = {},
@@ -119,8 +125,8 @@ export class TargetResolver {
   }
 
   /**
-   * Resolves a target to the minions that match for certain.
-   * @throws MasterError ERR_BAD_TGT, also for an expression that is broken; WorkLimitExceeded
+   * Resolves a target to the minions that certainly match.
+   * @throws MasterError ERR_BAD_TGT, also for an invalid expression; WorkLimitExceeded
    */
   async resolveCertain(request: TargetRequest): Promise<AddressedMinions> {
     const { minions, missing, isNarrowed, problem } = await this.resolve(request, {
@@ -131,11 +137,11 @@ export class TargetResolver {
   }
 
   /**
-   * Who the target of somebody with limited rights means: those of its reach that match for
-   * certain. Nothing of any other minion is looked at, so that neither the answer nor the time that
-   * it takes says anything of them. Conditions on pillar are equality, expressions that may not end
-   * are not taken, and a nodegroup that is not defined is one without minions. Names that the target
-   * lists are missing whether they have no accepted key or lie beyond the reach.
+   * Resolves the target of a user with limited rights to the minions within reach that certainly
+   * match. No other minion is examined, so that neither the result nor its duration reveals
+   * anything about them. Conditions on pillar are tested for equality, patterns with unlimited
+   * running time are rejected, and an undefined nodegroup has no minions. Listed names without an
+   * accepted key, or outside the reach, are both reported as missing.
    * @param budget of the request that the target is part of
    * @throws MasterError ERR_BAD_TGT; WorkLimitExceeded
    */
@@ -149,9 +155,9 @@ export class TargetResolver {
   }
 
   /**
-   * The same where secrets follow the target: no minion may come by them by what it says of itself.
-   * Grains are not asked for, nor pillar that follows from them.
-   * @throws MasterError ERR_BAD_TGT, also for a target that mixes in a grain; WorkLimitExceeded
+   * Resolves a target that receives secrets, so that no minion can obtain them by a false claim.
+   * The target may not use grains, or pillar that depends on them.
+   * @throws MasterError ERR_BAD_TGT, also for a target that uses a grain; WorkLimitExceeded
    */
   async resolveProven(request: TargetRequest, reach: TargetReach): Promise<AddressedMinions> {
     const budget = new WorkBudget(userWork);
@@ -160,14 +166,17 @@ export class TargetResolver {
     refuseTerm(
       compiled,
       ({ isSelfTold }) => isSelfTold,
-      'goes by grains, and a minion can claim any',
+      'uses grains, which a minion can set freely',
     );
     refuseTerm(compiled, ({ isPillarPattern }) => isPillarPattern, 'is a pattern on pillar');
     const { factsOf, rightsOf = factsOf } = this.#options;
     return this.#within(compiled, request, reach, rightsOf, budget);
   }
 
-  /** @param isUsable whether a nodegroup means anybody */
+  /**
+   * Compiles a target with exact conditions.
+   * @param isUsable returns whether a nodegroup may match minions
+   */
   async #compileExact(
     request: TargetRequest,
     reach: TargetReach,
@@ -201,7 +210,7 @@ export class TargetResolver {
     budget: WorkBudget,
   ): Promise<AddressedMinions> {
     const { includes, showsPillar } = reach;
-    // What nobody knows matches nothing.
+    // Conditions on unknown facts do not match.
     const shownOf = (id: string): MinionFacts => ({
       grains: factsOf(id).grains,
       pillar: showsPillar(id) ? factsOf(id).pillar : undefined,
@@ -220,8 +229,8 @@ export class TargetResolver {
   }
 
   /**
-   * Whether a stored target gives this minion a right: see {@link CompiledTarget.isEntitled}. One
-   * that cannot be read, or exceeds the budget of a stored target, gives none.
+   * Returns whether a target grants this minion a right. See {@link CompiledTarget.isEntitled}. An
+   * invalid or too expensive target grants none.
    */
   entitles(request: TargetRequest, minionId: string, budget: WorkBudget): boolean {
     return this.#evaluateStored(
@@ -232,8 +241,8 @@ export class TargetResolver {
   }
 
   /**
-   * Whether a stored target means this minion for certain, by its own word where it asks for
-   * grains. One that cannot be read, or exceeds the budget of a stored target, does not.
+   * Returns whether a target certainly matches this minion, including its own claims about grains.
+   * An invalid or too expensive target does not match.
    */
   matches(request: TargetRequest, minionId: string, budget: WorkBudget): boolean {
     return this.#evaluateStored(
@@ -275,7 +284,10 @@ export class TargetResolver {
     }
   }
 
-  /** Whether a target entitles all of these, and their keys are accepted; see {@link entitles}. */
+  /**
+   * Returns whether a target entitles all of these minions, and their keys are accepted. See
+   * {@link entitles}.
+   */
   entitlesAll(request: TargetRequest, minions: readonly string[]): boolean {
     const compiled = this.#tryToRead(request, new WorkBudget(userWork));
     const { isAccepted } = this.#options;
@@ -285,7 +297,8 @@ export class TargetResolver {
   }
 
   /**
-   * A target that rights depend on, read once, to be asked about minions as they are known then.
+   * Compiles a target that rights depend on. The result evaluates minions by their facts at that
+   * time.
    * @throws SyntaxError
    */
   compileRight(request: TargetRequest, nodegroups: Nodegroups): MinionTest {
@@ -308,7 +321,10 @@ export class TargetResolver {
     }
   }
 
-  /** As {@link resolve}, with the reason for each minion. @throws MasterError ERR_BAD_TGT */
+  /**
+   * Resolves a target as {@link resolve} does, with the reason for each minion.
+   * @throws MasterError ERR_BAD_TGT
+   */
   async plan(request: TargetRequest): Promise<TargetPlan> {
     const { target, compiled, sure, unknown, missing } = await this.#match(request);
     const { tgt, tgtType } = target;
@@ -346,7 +362,10 @@ export class TargetResolver {
     return { target, compiled, sure, unknown, missing, resources };
   }
 
-  /** Salt leaves out minions that a `not` takes away, except where it has no data of anybody. */
+  /**
+   * Returns whether a minion with unknown facts may match. Salt excludes minions that a `not`
+   * excludes, unless it has no data of any minion.
+   */
   #mayMatch(compiled: CompiledTarget, candidate: TargetCandidate): boolean {
     return !this.#options.isDataCached || compiled.isPossible(candidate);
   }
@@ -362,7 +381,7 @@ export class TargetResolver {
     if (!slow.isNeeded) return compiled;
     for (const id of accepted) {
       if (budget.isSliceOver) await budget.giveWay();
-      // All conditions, because the answer of one decides whether another is asked.
+      // Tests all conditions, because the result of one decides whether another is evaluated.
       for (const term of compiled.terms) term.test(this.#candidate(id));
     }
     await slow.settle(this.#slowPatterns);
@@ -379,7 +398,10 @@ export class TargetResolver {
   }
 }
 
-/** Facts and resources are looked up where a condition asks for them, facts once. */
+/**
+ * Minion that is tested against a target. Facts and resources are looked up on demand, facts only
+ * once.
+ */
 class LazyCandidate implements TargetCandidate {
   readonly id: string;
   readonly #sources: Pick<TargetResolverOptions, 'factsOf' | 'resourcesOf'>;
@@ -400,7 +422,10 @@ class LazyCandidate implements TargetCandidate {
   }
 }
 
-/** `undefined` for one that is not defined, or is broken: whoever may not know it learns neither. */
+/**
+ * Compiles a nodegroup. Returns `undefined` if it is undefined or invalid, so that users without
+ * access cannot distinguish the two.
+ */
 function tryToCompileGroup(
   name: string,
   nodegroups: Nodegroups,
@@ -426,8 +451,8 @@ function refuseTerm(
   const found = terms.find(isRefused);
   if (found === undefined) return;
   throw badTarget(
-    `"${found.text}" ${reason}; where secrets are given, a target names minions by id, by a ` +
-      'nodegroup without grains, or by a value of pillar',
+    `"${found.text}" ${reason}; a target that receives secrets must name minions by id, by a ` +
+      'nodegroup without grains, or by a pillar value',
   );
 }
 
@@ -436,7 +461,7 @@ function readTarget<T>(compile: () => T): T {
     return compile();
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    throw badTarget(`the target cannot be read: ${error.message}`, { cause: error });
+    throw badTarget(`the target is invalid: ${error.message}`, { cause: error });
   }
 }
 
@@ -465,8 +490,8 @@ function missingFrom(accepted: readonly string[], { terms }: CompiledTarget): st
 }
 
 /**
- * Whether a target can mean minions that the reach does not include. Nothing but the texts of target
- * and rules decides, so that the answer says nothing of other minions.
+ * Returns whether a target can match minions outside the reach. Only the texts of target and rules
+ * decide, so that the result reveals nothing about other minions.
  */
 function mayMeanOthers(
   { terms }: CompiledTarget,

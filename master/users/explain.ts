@@ -1,5 +1,3 @@
-/** `acl.explain`: what the policy in force says of a request that somebody describes. */
-
 import { type Call, type Explanation, explain, type Policy, reachOf } from '#acl';
 import type { ExplainRequest } from '../api/index.ts';
 import { parseArguments } from '../arguments/index.ts';
@@ -10,13 +8,19 @@ export interface ExplainDeps {
   readonly targets: Pick<TargetResolver, 'resolveWithin'>;
 }
 
-/** @throws MasterError ERR_BAD_TGT */
+/**
+ * Returns the current policy's decision on a hypothetical request (`acl.explain`).
+ * @throws MasterError ERR_BAD_TGT
+ */
 export async function explainRequest(
   { policy, targets }: ExplainDeps,
   request: ExplainRequest,
 ): Promise<Explanation> {
   const { subject, action, resource: text, target } = request;
-  /** Those that it would go to; where that is nobody, those whom it lacks. */
+  /**
+   * Minions that the job would reach. If there are none, the minions that the subject lacks rights
+   * for.
+   */
   const meant = async (
     calls: readonly Call[],
   ): Promise<{ readonly minions?: readonly string[] }> => {

@@ -1,4 +1,4 @@
-/** The interface with the rights of a user: the policy is asked before anything is done. */
+/** The master's interface with the rights of a user. The policy decides before anything is done. */
 
 import { linkSignals } from '#runtime';
 import type {
@@ -15,10 +15,14 @@ import { readableBy } from './readable-events.ts';
 import { UserGate } from './user-gate.ts';
 import { hasFullRights, type UserApiDeps, type UserSession } from './user-session.ts';
 
-/** @param open says who asks, anew for each call @throws AuthenticationError */
+/**
+ * Creates the interface.
+ * @param open returns the user's session, and is called for each call
+ * @throws AuthenticationError
+ */
 export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSession>): UserApi {
   const gate = new UserGate(parts);
-  /** Judged before the first thing is done; ends with the token. */
+  /** Runs a stream that the policy has permitted, until the token ends. */
   async function* judged<R, T>(
     run: (request: R, signal?: AbortSignal) => AsyncIterable<T>,
     judge: (session: UserSession, request: R) => R | Promise<R>,
@@ -49,7 +53,7 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
     };
     const isReadable = readableBy(session, parts.ownJobs);
     try {
-      // Before anybody reads: what happens from now on is in it.
+      // Subscribed immediately, so that no later event is missed before the first read.
       const events = parts.events.batches(request, end);
       return only(events, (event) => !end.aborted && isReadable(event), stop);
     } catch (error) {
@@ -127,7 +131,7 @@ async function* only<T>(
 ): AsyncGenerator<readonly T[], void, void> {
   try {
     for await (const batch of batches) {
-      // Mostly all of them are: then the list is the same for all who read it.
+      // In most cases all items match; readers then share the same list.
       const meant = batch.every(isMeant) ? batch : batch.filter(isMeant);
       if (meant.length > 0) yield meant;
     }
