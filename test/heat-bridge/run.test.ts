@@ -360,7 +360,7 @@ test('a minion that fails, or says what does not mean success, fails the command
   const cases = [
     ['good', 'succeeded', undefined],
     ['bad', 'failed', /does not match success/],
-    ['number', 'failed', /promised shape/],
+    ['number', 'failed', /does not match returns/],
     ['throw', 'failed', /retcode/],
   ] as const;
   for (const [text, status, reason] of cases) {

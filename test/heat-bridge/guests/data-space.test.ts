@@ -326,7 +326,7 @@ test('values that wait for each other, and roles that there are not, are not reg
     ],
     [/unknown role "nobody"/, { a: { minions: ['m1'], reads: { y: 'nobody/y' } } }],
     [/one minion/, { a: { minions: ['m1', 'm2'], writes: { x: {} } } }],
-    [/two roles/, { a: { minions: ['m1'] }, b: { minions: ['m1'] } }],
+    [/more than one role/, { a: { minions: ['m1'] }, b: { minions: ['m1'] } }],
   ];
   for (const [message, roles] of unusable) {
     await t.throwsAsync(bridge.data.add({ name: 's', roles }), { code: 'ERR_DATA_FORM', message });
