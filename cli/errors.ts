@@ -177,6 +177,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_TENANTS', exitCodes.usage],
   ['ERR_TLS', exitCodes.configuration],
   ['ERR_UNKNOWN_FUN', exitCodes.usage],
+  ['ERR_WORK_LIMIT', exitCodes.usage],
   ['ERR_USER', exitCodes.noUser],
   ['ERR_WAITING_CALLS', exitCodes.tryAgain],
   ['ERR_WATCH_OVERRUN', exitCodes.tryAgain],

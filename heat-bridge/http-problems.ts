@@ -20,6 +20,7 @@ const statusOfMasterError: ReadonlyMap<string, number> = new Map([
   ['ERR_NODEGROUP_UNKNOWN', 400],
   ['ERR_STORE_FULL', 503],
   ['ERR_STORE_UNAVAILABLE', 503],
+  ['ERR_WORK_LIMIT', 400],
 ]);
 
 const retryAfterSeconds = 5;

@@ -1,5 +1,3 @@
-/** Opens the modules of a master, one after the other: each is given the modules that it needs. */
-
 import { setMaxListeners } from 'node:events';
 import path from 'node:path';
 import { type FixedConfig, LiveConfig, type MasterConfig } from '#config';
@@ -41,20 +39,20 @@ import { createStatus, figuresOf, measure } from './status.ts';
 import { createTransports, listen, renewCertificates } from './transports.ts';
 import { createUsers } from './users/index.ts';
 
-/** A running master. */
+/** Opened modules of a running master. */
 export interface Assembly {
   readonly api: InProcessApi;
   readonly config: LiveConfig;
-  /** Through which calls of a member of a cluster begin. */
+  /** Counter of calls at a cluster member. */
   readonly calls: CallGate | undefined;
-  /** See `Master.reload`. */
+  /** Applies a new configuration. See `Master.reload`. */
   reload(config: MasterConfig, by?: AuditRequester): Promise<ReloadReport>;
   close(): Promise<void>;
 }
 
 type Parts = StartedParts;
 
-/** Opens everything in order; what was opened is closed again when a step fails. */
+/** Opens all modules of a master in order. If a step fails, the opened modules are closed again. */
 export async function assemble(parts: Parts): Promise<Assembly> {
   const closers = new Closers();
   try {
@@ -69,7 +67,7 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   const config = new LiveConfig(parts.config, parts.leftOut);
   const { fixed } = config;
   const closing = new AbortController();
-  // Every job that is followed listens to it.
+  // Every followed job listens to it.
   setMaxListeners(0, closing.signal);
   await preparePrivateDirectories([fixed.stateDir, fixed.pkiDir]);
   const { logger, store, now, onReplaced } = parts;
@@ -187,9 +185,10 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   const rpc = new RpcServer({ api, log, methods, calls: gate }, fixed.maxEventSize);
   await closers.add(rpc, (it) => it.close()).listen(fixed.socket);
   closers.add(closing, (it) => {
-    // Before the connections end: nobody can tell afterwards.
+    // Minions must be warned before their connections end.
     jobs.warnOfOwnRestarts();
-    // First, so that no end of a job that follows from the closing is taken for its own.
+    // Streams end first, so that a job that ends because of the shutdown is not reported as
+    // finished.
     rpc.endStreams();
     it.abort();
   });
@@ -197,7 +196,10 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   return { api, config, calls: gate, reload, close: () => closers.close() };
 }
 
-/** Opens the store of a member, where the configuration has a cluster. @throws StoreError */
+/**
+ * Opens the store of a cluster member, if the configuration has a cluster.
+ * @throws StoreError
+ */
 async function openMember(
   { store, storeProvider, now = Date.now, logger, onReplaced }: Parts,
   config: FixedConfig,
@@ -206,14 +208,17 @@ async function openMember(
   const { cluster } = config;
   if (cluster === null || store !== undefined) return undefined;
   if (storeProvider === undefined) {
-    const problem = 'saltbridge: cluster is set, and this program has no store provider for it';
+    const problem = 'saltbridge: cluster is set, but this program has no store provider for it';
     throw new MasterError('ERR_NOT_SERVED', `${problem}; create the master with createMaster`);
   }
   return storeProvider.open({ config, cluster, now, logger, onReplaced, closing });
 }
 
 async function refuseWithout(): Promise<never> {
-  throw new MasterError('ERR_NOT_SERVED', 'this master is of no cluster (saltbridge: cluster)');
+  throw new MasterError(
+    'ERR_NOT_SERVED',
+    'this master belongs to no cluster; set saltbridge: cluster',
+  );
 }
 
 const noCluster: ClusterApi = {
@@ -224,26 +229,29 @@ const noCluster: ClusterApi = {
   resume: refuseWithout,
 };
 
-/** The user of services in messages about conflicts. */
+/** Name of the master's own modules in messages about conflicts. */
 const master = 'the master';
 
-/** Answers where no extension serves an interface. */
+/** Rejects calls of an interface whose extension is missing. */
 async function leftOut(): Promise<never> {
-  const message = 'this master was started without the service';
+  const message = 'this master was started without this service; add its extension';
   throw new MasterError('ERR_NOT_SERVED', message);
 }
 
 const noPillar: PillarApi = { show: leftOut, explain: leftOut, diff: leftOut };
 const noReactions: ReactionsApi = { list: async () => [], show: leftOut, runs: async () => [] };
 
-/** All or nothing: what cannot be read, or used, is told to whoever asked. */
+/**
+ * Reads the configuration again.
+ * @throws MasterError ERR_NOT_RELOADABLE if the program supplied it
+ */
 async function readConfig({ readConfig: read }: Parts): Promise<MasterConfig> {
   if (read !== undefined) return read();
-  const problem = 'this master was given its configuration by its program';
+  const problem = 'the program supplied the configuration of this master; reload it there';
   throw new MasterError('ERR_NOT_RELOADABLE', problem);
 }
 
 function wholePath(target: string): string {
   if (path.isAbsolute(target)) return target;
-  throw new MasterError('ERR_ARGS', 'target: expected a whole path');
+  throw new MasterError('ERR_ARGS', 'target must be an absolute path');
 }

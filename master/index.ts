@@ -1,4 +1,6 @@
-/** The face of the master for other rooms; exports/saltbridge.ts lists what programs may use. */
+/**
+ * Interface of the master for other rooms. exports/saltbridge.ts lists the exports for programs.
+ */
 export {
   type AddressedMinions,
   type AuditDetails,

@@ -1,5 +1,3 @@
-/** A master and its states: created, started, closed. */
-
 import type { Logger } from 'pino';
 import {
   ConfigError,
@@ -35,43 +33,47 @@ import type { Assembly } from './create-master.ts';
 import type { MasterParts, ReplaceableParts, StartedParts } from './master-parts.ts';
 
 /**
- * Options of {@link createBareMaster}: plain ones, or `config` in their place; and parts that the
- * program replaces.
+ * Options of {@link createBareMaster}: plain options or `config`, and parts that the program
+ * replaces.
  */
 export interface BareMasterOptions extends PlainOptions, ReplaceableParts {
   /**
-   * From `loadSaltConfig(directory)`, or the complete configuration of a master. No plain option
-   * but `logLevel` may stand beside it.
+   * Configuration from `loadSaltConfig(directory)`, or the complete configuration of a master.
+   * Excludes all plain options except `logLevel`.
    */
   readonly config?: SaltConfig | MasterConfig;
 }
 
-/** A Salt master in this process. */
+/** Salt master in this process. It is created, started and closed once. */
 export interface Master extends MasterApi {
   /**
-   * Opens keys and store, binds the ports and the local socket. Resolves when minions are served.
-   * @throws ConfigError, TransportError ERR_LISTEN, StoreError ERR_STORE_LOCKED, MasterError, such as
-   * ERR_FILE_SYSTEM
+   * Opens keys and store, and binds the ports and the local socket. Resolves when minions are
+   * served.
+   * @throws ConfigError, TransportError ERR_LISTEN, StoreError ERR_STORE_LOCKED, MasterError, such
+   * as ERR_FILE_SYSTEM
    */
   start(): Promise<void>;
   /**
-   * Takes over what may change while a master runs, at once; docs/configuration.md lists it.
-   * @param next - all options, in any form that `createMaster` takes. Default: those of the
-   * directory of `config`, read again
-   * @returns what is in force now, and what needs a restart
+   * Applies the options that can change while a master runs. docs/configuration.md lists them.
+   * @param next all options, in any form that `createMaster` accepts. Default: the directory of
+   * `config` is read again
+   * @returns the changed options, and those that need a restart
    * @throws MasterError ERR_MASTER_STOPPED, ERR_NOT_RELOADABLE without a directory; ConfigError:
    * nothing changed
    */
   reload(next?: SaltConfig | MasterConfig | PlainOptions): Promise<ReloadReport>;
-  /** The configuration that is in force. */
+  /** Current configuration. */
   readonly config: MasterConfig;
-  /** Through which calls of a member of a cluster begin. @internal */
+  /**
+   * Counter of calls at a cluster member.
+   * @internal
+   */
   readonly calls?: CallGate | undefined;
-  /** Answers what is under way, then closes everything. May be called twice. */
+  /** Completes requests in progress, then closes everything. May be called twice. */
   close(): Promise<void>;
   /**
-   * Resolves when it has closed: with an error where it closed itself, because another process has
-   * taken its store (StoreError ERR_STORE_FENCED).
+   * Resolves when the master has closed. The value is an error if the master closed itself because
+   * another process has taken over its store (StoreError ERR_STORE_FENCED).
    */
   readonly closed: Promise<Error | undefined>;
 }
@@ -83,15 +85,14 @@ type State =
   | { readonly state: 'closing'; readonly done: Promise<void> };
 
 /**
- * Creates a master with the extensions that are given, and no others. Nothing is opened before
- * {@link Master.start}.
- * @throws ConfigError, which names the option as the program does
+ * Creates a master with only the given extensions. Nothing is opened before {@link Master.start}.
+ * @throws ConfigError that names the option as the program does
  */
 export function createBareMaster(options: BareMasterOptions = {}): Master {
   return new MasterInProcess(partsOf(options));
 }
 
-/** Separates the options that make the configuration from the parts that are replaced. */
+/** Separates configuration options from replaced parts. */
 function partsOf(options: BareMasterOptions): MasterParts & { readonly logger: Logger } {
   const {
     config: given,
@@ -125,14 +126,18 @@ function partsOf(options: BareMasterOptions): MasterParts & { readonly logger: L
   return { ...Object.fromEntries(set), config, logger: own };
 }
 
-/** Logs what in a configuration has no effect. */
+/** Logs the options of a configuration that have no effect. */
 export function logConfigWarnings(logger: Logger, warnings: readonly ConfigWarning[]): void {
   for (const { key: option, message: reason, ...place } of warnings) {
     logger.warn({ option, reason, ...place }, 'configuration');
   }
 }
 
-/** @throws ConfigError ERR_OPTION_CONFLICT for options beside it, and for a directory of tenants */
+/**
+ * Returns the complete configuration.
+ * @throws ConfigError ERR_OPTION_CONFLICT if other options are given, or for a directory with
+ * tenants
+ */
 function configOf(given: SaltConfig | MasterConfig, beside: PlainOptions): MasterConfig {
   const { logLevel: _, ...others } = beside;
   const [other] = Object.entries(others).flatMap(([name, value]) =>
@@ -140,20 +145,24 @@ function configOf(given: SaltConfig | MasterConfig, beside: PlainOptions): Maste
   );
   if (other !== undefined) {
     const origin = { file: 'options', line: 0, key: other };
-    const problem = 'stands beside config, which has all options; expected one of the two';
+    const problem =
+      'cannot be combined with config, which contains all options; pass one of the two';
     throw new ConfigError('ERR_OPTION_CONFLICT', origin, problem);
   }
   return wholeConfigOf(given);
 }
 
-/** @throws ConfigError ERR_OPTION_CONFLICT for a directory of tenants */
+/**
+ * Returns the complete configuration.
+ * @throws ConfigError ERR_OPTION_CONFLICT for a directory with tenants
+ */
 function wholeConfigOf(given: SaltConfig | MasterConfig): MasterConfig {
   if (!('config' in given)) return given;
   const { config, tenants = [] } = given;
   const [first] = tenants;
   if (first === undefined) return config;
   const origin = { file: config.confFile, line: 0, key: 'saltbridge:tenants' };
-  const problem = `names several masters; make one of each, such as ${first.directory}`;
+  const problem = `names several masters; create one master per directory, such as ${first.directory}`;
   throw new ConfigError('ERR_OPTION_CONFLICT', origin, problem);
 }
 
@@ -263,7 +272,7 @@ class MasterInProcess implements Master, InProcessApi {
       const state = this.#state.state === 'closing' ? 'closed' : this.#state.state;
       throw new MasterError(
         'ERR_MASTER_STOPPED',
-        `this master is ${state} already; make a new one`,
+        `this master is already ${state}; create a new one`,
       );
     }
     const starting: State = { state: 'starting', ready: this.#open() };
@@ -286,7 +295,8 @@ class MasterInProcess implements Master, InProcessApi {
   #readAgain(): Promise<MasterConfig> {
     const { readConfig } = this.#parts;
     if (readConfig !== undefined) return readConfig();
-    const problem = 'this master was not made of a configuration directory; pass its options';
+    const problem =
+      'this master was not created from a configuration directory; pass the new options';
     throw new MasterError('ERR_NOT_RELOADABLE', problem);
   }
 
@@ -303,7 +313,7 @@ class MasterInProcess implements Master, InProcessApi {
     const onReplaced = (error: Error): void => {
       this.#replacedBy = error;
       this.close().catch((failure: unknown) => {
-        this.#parts.logger.error({ err: failure }, 'master closed, and not all of it could be');
+        this.#parts.logger.error({ err: failure }, 'master did not close completely');
       });
     };
     return open({ ...this.#parts, onReplaced });
@@ -313,22 +323,24 @@ class MasterInProcess implements Master, InProcessApi {
     if (this.#state.state === 'running') return this.#state.assembly;
     throw new MasterError(
       'ERR_MASTER_STOPPED',
-      `this master is ${this.#state.state}; call start()`,
+      `this master is ${this.#state.state}; call start() first`,
     );
   }
 }
 
-/** Only a complete configuration knows which file it is of. */
+/** Distinguishes plain options: only a complete configuration has a file. */
 function isPlain(options: SaltConfig | MasterConfig | PlainOptions): options is PlainOptions {
   return !('config' in options) && !('confFile' in options);
 }
 
-/** Loads what serves minions, so that a later start is quick. */
+/** Loads the modules of a running master in advance, so that a later start is quick. */
 export async function preloadMaster(): Promise<void> {
   await import('./create-master.ts');
 }
 
-/** Loads what serves minions when it is first needed: most commands start no master. */
+/**
+ * Opens the modules of a master. They are loaded on demand, because most commands start no master.
+ */
 async function open(parts: StartedParts): Promise<Assembly> {
   const { assemble } = await import('./create-master.ts');
   try {
@@ -345,7 +357,7 @@ async function closeAssembly(
 ): Promise<void> {
   if (state.state === 'running') return state.assembly.close();
   const assembly = await state.ready.catch(() => {
-    // Told to the caller of start; what was opened has been closed again.
+    // The caller of `start` receives the error. The opened modules have been closed again.
   });
   await assembly?.close();
 }

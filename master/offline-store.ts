@@ -1,4 +1,4 @@
-/** The store of a master that is not running: backup, restore, inspection. */
+/** Store of a master that is not running: backup, restore, inspection. */
 
 import { type MasterConfig, storeDirectory } from '#config';
 import {
@@ -14,7 +14,10 @@ import {
 } from '#store';
 import { secretsPrefix } from './auth/index.ts';
 
-/** Opens a store that no process has open, until the work is done. @throws StoreError ERR_STORE_LOCKED */
+/**
+ * Opens a store that no process uses, runs the work and closes it.
+ * @throws StoreError ERR_STORE_LOCKED
+ */
 export async function inStore<T>(
   directory: string,
   work: (store: EmbeddedStore) => Promise<T>,
@@ -28,7 +31,7 @@ export async function inStore<T>(
   }
 }
 
-/** Deletes every key below these prefixes. */
+/** Deletes every key under these prefixes. */
 export async function dropTables(
   store: Pick<EmbeddedStore, 'write'>,
   prefixes: readonly Key[],
@@ -37,7 +40,7 @@ export async function dropTables(
 }
 
 /**
- * Makes a backup of the store of a master that is not running.
+ * Creates a backup of the store of a stopped master.
  * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_BACKUP, ERR_STORE_FULL
  */
 export function backupOfflineStore(
@@ -47,21 +50,21 @@ export function backupOfflineStore(
   return inStore(storeDirectory(stateDir), (store) => store.backup(target));
 }
 
-/** Rows of the runs of reactions that wait or are under way. */
+/** Prefix of the rows of unfinished reaction runs. */
 export const openRunsPrefix: Key = ['reactions', 'open'];
 
 /**
- * What a store is restored without: the publish key and session keys, as minions hold higher
- * serials by now and what was revoked since must not serve again; runs of reactions that waited
- * then, as they have been done since.
+ * Prefixes that a restored store omits. The first has the publish key and session keys: minions
+ * have higher serials by now, and revoked keys must not work again. The second has unfinished
+ * reaction runs, which have been completed since.
  */
 export const notRestored: readonly Key[] = [secretsPrefix, openRunsPrefix];
 
 /**
- * Puts a backup in the place of the store of a master that is not running, without what is
- * {@link notRestored}: every minion signs in once more.
+ * Restores the store of a stopped master from a backup, without the rows in {@link notRestored}.
+ * Every minion then signs in again.
  * @throws StoreError ERR_STORE_LOCKED while a master runs; ERR_STORE_CORRUPT, ERR_STORE_VERSION,
- * ERR_STORE_BACKUP, ERR_STORE_FULL: the store is as it was
+ * ERR_STORE_BACKUP, ERR_STORE_FULL: the store is unchanged
  */
 export async function restoreMasterStore(
   { stateDir, cluster }: MasterConfig,
@@ -69,7 +72,7 @@ export async function restoreMasterStore(
 ): Promise<RestoreReceipt> {
   if (cluster !== null) {
     const message =
-      'the store of a member is that of its cluster: move state_dir away, and join it';
+      'a cluster member cannot be restored: its store belongs to the cluster; move state_dir away and join again';
     throw new StoreError('ERR_STORE_BACKUP', message);
   }
   return restoreStore({
@@ -80,7 +83,7 @@ export async function restoreMasterStore(
 }
 
 /**
- * Reads the whole store, also while the master runs; changes nothing.
+ * Reads the complete store without changing it, even while the master runs.
  * @throws StoreError ERR_STORE_CORRUPT, ERR_STORE_UNAVAILABLE
  */
 export function inspectMasterStore({ stateDir }: MasterConfig): Promise<StoreInspection> {

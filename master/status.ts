@@ -1,5 +1,3 @@
-/** What a master tells of itself: `status`, and what it measures. */
-
 import type { BoundPorts, MasterTransport } from '#minion-protocol';
 import {
   type InProcessApi,
@@ -17,9 +15,9 @@ import type { Jobs } from './jobs/index.ts';
 import { metricFamilies } from './metrics/index.ts';
 import type { RequestLimits } from './requests/index.ts';
 
-/** A transport that is served, with its real ports. */
+/** Transport that the master serves, with its actual ports. */
 export interface BoundTransport extends BoundPorts {
-  /** Salt's name of it. */
+  /** Name of the transport in Salt. */
   readonly transport: string;
 }
 
@@ -30,7 +28,7 @@ export interface StatusDeps extends ModuleDeps {
   readonly bound: readonly BoundTransport[];
 }
 
-/** @returns describes the master as it is then */
+/** Returns a function that describes the current state of the master. */
 export function createStatus(deps: StatusDeps): () => MasterStatus {
   const { config, context, auth, audit, transports, bound } = deps;
   const startedAt = context.now();
@@ -76,7 +74,7 @@ function sumOfRefusals(transports: readonly MasterTransport[]): Record<string, n
   return Object.fromEntries(sums);
 }
 
-/** What extensions measure, each under its name: `outbox_signals waiting: 3`. */
+/** Returns the metrics of extensions by namespace, for example `outbox_signals waiting: 3`. */
 export function figuresOf(
   extensions: ReadonlyMap<string, readonly MetricFamily[]>,
 ): NonNullable<MasterStatus['extensions']> {
@@ -104,7 +102,7 @@ export interface MeasureDeps {
   readonly limits: RequestLimits;
 }
 
-/** All that is measured, as it is now. */
+/** Returns all metrics with their current values. */
 export async function measure(
   { context, auth, events, jobs, reactions, limits }: MeasureDeps,
   status: MasterStatus,

@@ -17,7 +17,10 @@ import type { MasterContext } from './context/index.ts';
 import type { Requests } from './requests/index.ts';
 import type { BoundTransport } from './status.ts';
 
-/** Binds every port; from then on requests are answered. Closed with the master. */
+/**
+ * Binds the ports of all transports, which then serve requests. The transports close with the
+ * master.
+ */
 export async function listen(
   transports: readonly MasterTransport[],
   requests: Requests,
@@ -32,7 +35,10 @@ export async function listen(
   return bound;
 }
 
-/** @returns the certificates that were taken over; what cannot be is logged, and the former one stays */
+/**
+ * Reloads changed certificates. A failure is logged, and the previous certificate stays active.
+ * @returns the certificate files now in use
+ */
 export async function renewCertificates(
   transports: readonly MasterTransport[],
   log: Logger,
@@ -45,14 +51,14 @@ export async function renewCertificates(
       const { name } = transport;
       log.error(
         { transport: name, err: error },
-        'certificate not renewed; the one before stays in force',
+        'certificate could not be renewed; the previous one stays in use',
       );
     }
   }
   return renewed;
 }
 
-/** The transports that the configuration asks for, not yet bound; `transport` is the first. */
+/** Creates the configured transports without binding them. The first is the one in `transport`. */
 export function createTransports(config: FixedConfig, log: Logger): readonly MasterTransport[] {
   return servedTransports(config).map((served) =>
     createTransport(served, config.limits.requestBytes, log),
@@ -65,7 +71,7 @@ function createTransport(
   log: Logger,
 ): MasterTransport {
   const options = {
-    // Salt's own default address, on the family that `ipv6` asks for.
+    // Salt's default address, in the address family that `ipv6` selects.
     host: served.ipv6 === true && served.interface === '0.0.0.0' ? '::' : served.interface,
     requestPort: served.retPort,
     publishPort: served.publishPort,
@@ -96,7 +102,10 @@ function reporter({ name, ssl }: ServedTransport, log: Logger): (error: unknown)
   return (error) => {
     if (error === undefined) log.info(about, 'certificate renewed');
     else
-      log.error({ ...about, err: error }, 'certificate not renewed; the one before stays in force');
+      log.error(
+        { ...about, err: error },
+        'certificate could not be renewed; the previous one stays in use',
+      );
   };
 }
 

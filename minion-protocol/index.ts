@@ -111,6 +111,7 @@ export {
 export {
   type CompiledTarget,
   compileTarget,
+  compileTargetInSteps,
   type TargetCandidate,
   type TargetExpression,
 } from './targeting/target.ts';

@@ -1,9 +1,9 @@
 /** Converts wire values to Python values, and to the text that Python prints for them. */
 
 import { RecursionGuard } from '#template/python/limits.ts';
-import { repr, str } from '#template/python/repr.ts';
+import { repr, str, textRepr } from '#template/python/repr.ts';
 import { Bytes, Dict, Float, type PyObject, Tuple, type Value } from '#template/python/values.ts';
-import { WireDateTime, WireExtension, type WireValue } from './payload.ts';
+import { isWireMap, WireDateTime, WireExtension, type WireValue } from './payload.ts';
 
 /**
  * Conversions for values that are instances of a Python class. Default: the types that Salt gets
@@ -67,7 +67,23 @@ function extensionObject({ code, data }: WireExtension): PyObject {
  * [salt/utils/data.py subdict_match].
  */
 export function pythonStr(value: WireValue): string {
-  return typeof value === 'string' ? value : unboundedStr(toPythonValue(value));
+  if (typeof value === 'string') return value;
+  return typeof value === 'object' && value !== null ? wireRepr(value) : scalarStr(value);
+}
+
+function scalarStr(value: WireValue): string {
+  return unboundedStr(toPythonValue(value));
+}
+
+/** `repr(value)`; the values that JSON has are written without a copy of them. */
+function wireRepr(value: WireValue): string {
+  if (typeof value === 'string') return textRepr(value);
+  if (Array.isArray(value)) return `[${value.map(wireRepr).join(', ')}]`;
+  if (isWireMap(value)) {
+    const pairs = Object.entries(value).map(([key, item]) => `${textRepr(key)}: ${wireRepr(item)}`);
+    return `{${pairs.join(', ')}}`;
+  }
+  return scalarStr(value);
 }
 
 /**

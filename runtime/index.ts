@@ -86,4 +86,15 @@ export {
   timeLimit,
 } from './time-limit.ts';
 export { textInSteps } from './utf8-steps.ts';
+export {
+  maxSliceSteps,
+  minionWork,
+  storedWork,
+  userWork,
+  WorkBudget,
+  WorkLimitExceeded,
+  type WorkLimits,
+  type WorkMeter,
+  workSlices,
+} from './work-budget.ts';
 export { WorkerPool, WorkerPoolError } from './worker-pool.ts';

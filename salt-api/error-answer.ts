@@ -27,6 +27,7 @@ const statuses: ReadonlyMap<string, number> = new Map([
   ['ERR_SOCKET', 503],
   ['ERR_STORE_FULL', 503],
   ['ERR_STORE_UNAVAILABLE', 503],
+  ['ERR_WORK_LIMIT', 400],
 ]);
 
 /** Codes for fastify's own errors. */

@@ -161,7 +161,7 @@ function filterLines(rows: readonly CompatibilityRow[]): string[] {
 function moduleLines(rows: readonly CompatibilityRow[]): string[] {
   const modules = new Set(rows.map(({ name }) => name.split('.')[0] ?? ''));
   return [
-    '| module | served | other than in Salt | not served, and what to use |',
+    '| module | served | different from Salt | not served, with alternative |',
     '|---|---|---|---|',
     ...[...modules].sort().map((module) => {
       const shown = (name: string): string =>

@@ -3,7 +3,7 @@
 import {
   type Alias,
   Composer,
-  type CST,
+  CST,
   type Document,
   isAlias,
   isMap,
@@ -79,7 +79,7 @@ export function loadYaml(given: string, options: YamlOptions): Value {
   const control = /[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}\ufeff]/u.exec(
     text,
   );
-  const document = parse(text, lines, problems);
+  const document = parse(text, lines, problems, options.maxDepth ?? defaultDepth);
   if (control !== null) {
     problems.fail('ReaderError', 'special characters are not allowed', control.index);
   }
@@ -106,15 +106,22 @@ function firstLine(message: string): string {
   return line.replace(/ at line \d+, column \d+:?$/, '');
 }
 
-function parse(text: string, lineCounter: LineCounter, problems: Problems): Document<Node> {
+function parse(
+  text: string,
+  lineCounter: LineCounter,
+  problems: Problems,
+  maxDepth: number,
+): Document<Node> {
   const composer = new Composer({
     logLevel: 'error',
     schema: 'failsafe',
     uniqueKeys: false,
     version: '1.1',
   });
+  const levels = new Levels(problems, maxDepth);
+  const lexed = tokens(text, lineCounter, levels);
   try {
-    const [document, second] = composer.compose(tokens(text, lineCounter), true, text.length);
+    const [document, second] = composer.compose(lexed, true, text.length);
     if (document === undefined) throw new TypeError('there is always a document');
     if (second !== undefined && document.errors.length === 0) {
       problems.fail('ParserError', 'Source contains multiple documents', second.range[0]);
@@ -126,11 +133,62 @@ function parse(text: string, lineCounter: LineCounter, problems: Problems): Docu
   }
 }
 
-function* tokens(text: string, lineCounter: LineCounter): Generator<CST.Token> {
+function* tokens(text: string, lineCounter: LineCounter, levels: Levels): Generator<CST.Token> {
   const parser = new Parser(lineCounter.addNewLine);
   lineCounter.addNewLine(0);
-  for (const lexeme of createLenientLexer().lex(text)) yield* parser.next(lexeme);
+  for (const lexeme of createLenientLexer().lex(text)) {
+    levels.check(lexeme);
+    yield* parser.next(lexeme);
+  }
   yield* parser.end();
+}
+
+/**
+ * Counts the levels that a text opens in one flow or one line, before they are parsed: parsing and
+ * reporting them takes a thousand times longer than reading them.
+ */
+class Levels {
+  readonly #problems: Problems;
+  readonly #max: number;
+  #flows = 0;
+  #indicators = 0;
+  #offset = 0;
+
+  constructor(problems: Problems, max: number) {
+    this.#problems = problems;
+    this.#max = max;
+  }
+
+  /** @throws TemplateError ERR_TEMPLATE_LIMIT */
+  check(lexeme: string): void {
+    switch (CST.tokenType(lexeme)) {
+      case 'flow-seq-start':
+      case 'flow-map-start':
+        this.#flows += 1;
+        break;
+      case 'flow-seq-end':
+      case 'flow-map-end':
+        this.#flows = Math.max(0, this.#flows - 1);
+        break;
+      case 'seq-item-ind':
+      case 'explicit-key-ind':
+        this.#indicators += this.#flows === 0 ? 1 : 0;
+        break;
+      case 'newline':
+        this.#indicators = 0;
+        break;
+      case 'byte-order-mark':
+      case 'doc-mode':
+      case 'flow-error-end':
+      case 'scalar':
+        // Marks of the lexer, which are not in the text.
+        return;
+    }
+    if (this.#flows > this.#max || this.#indicators > this.#max) {
+      this.#problems.tooMuch('levels of nesting', this.#max, this.#offset);
+    }
+    this.#offset += lexeme.length;
+  }
 }
 
 /** Reports errors with their line. */

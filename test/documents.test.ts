@@ -4,23 +4,13 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
-import { policyErrors } from '#acl';
-import { commandErrors, exitCodeOf, exitCodes } from '#cli/errors.ts';
-import { clientErrors, sharedMasterErrors } from '#client';
-import { configErrors, resolveMasterConfig } from '#config';
-import { bridgeErrors } from '#heat-bridge';
-import { authenticationErrors, authorizationErrors, keyErrors, masterErrors } from '#master';
-import { protocolErrors } from '#minion-protocol/errors.ts';
+import { exitCodeOf, exitCodes } from '#cli/errors.ts';
+import { resolveMasterConfig } from '#config';
 import { DEFAULT_CONNECTION_LIMITS } from '#minion-protocol/transport/stream-listener.ts';
-import { transportErrors } from '#minion-protocol/transport/transport.ts';
 import type { ErrorEntry } from '#runtime';
-import { runtimeErrors } from '#runtime/optional-package.ts';
-import { saltApiErrors } from '#salt-api';
 import { doctorCodes } from '#server/diagnostics/report.ts';
-import { processErrors } from '#server/process/errors.ts';
-import { storeErrors } from '#store';
-import { templateErrors } from '#template';
 import { printSizing } from '../bench/sizing.ts';
+import { errorTables } from '../scripts/errors-doc.ts';
 import { documents, relativeLinks } from './helpers/markdown.ts';
 import { testWhere } from './helpers/needs.ts';
 import { withoutNpm } from './helpers/packed-project.ts';
@@ -108,26 +98,7 @@ test('docs/command-line.md lists what the doctor finds, and nothing else', (t) =
   t.deepEqual(codes, [...doctorCodes]);
 });
 
-const rooms: readonly Readonly<Record<string, ErrorEntry>>[] = [
-  runtimeErrors,
-  protocolErrors,
-  transportErrors,
-  storeErrors,
-  configErrors,
-  policyErrors,
-  keyErrors,
-  masterErrors,
-  authenticationErrors,
-  authorizationErrors,
-  saltApiErrors,
-  clientErrors,
-  sharedMasterErrors,
-  bridgeErrors,
-  commandErrors,
-  processErrors,
-  templateErrors,
-];
-const entries = rooms.flatMap((room) => Object.entries(room));
+const entries = errorTables.flatMap((table): [string, ErrorEntry][] => Object.entries(table));
 const document = readFileSync(new URL('../docs/errors.md', import.meta.url), 'utf8');
 const rows = new Map(
   [...document.matchAll(/^\| `(ERR_\w+)` *\| (.*?) *\| (.*?) *\| (yes|no) *\|$/gm)].map(

@@ -171,7 +171,7 @@ export function deniedForTarget(name: string): BridgeError {
 }
 
 /**
- * Checks that a command may run on these minions, whoever the caller is.
+ * Checks that a command may run on these minions, for any caller.
  * @throws BridgeError ERR_COMMAND_DENIED
  */
 export function requireWithin(

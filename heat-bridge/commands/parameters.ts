@@ -1,4 +1,7 @@
-/** Parameters of commands: JSON Schema with keywords of our own, and the check of what callers give. */
+/**
+ * Parameters of commands: their JSON Schema with custom keywords, and the validation of values
+ * from callers.
+ */
 
 import { compileJsonSchema, PolicyError } from '#acl';
 import { compileSearchPattern } from '#minion-protocol';
@@ -11,21 +14,21 @@ import type { TextProblem } from './text-checks.ts';
 /** Parameters of a call. */
 export type Parameters = Readonly<Record<string, JsonValue>>;
 
-/** What they may be. */
+/** Compiled schema of parameters. */
 export interface CompiledParameters {
   readonly schema: JsonSchema;
   readonly names: readonly string[];
   /**
-   * The parameters with their defaults.
-   * @param more - looks at what the schema has nothing against
-   * @throws BridgeError ERR_COMMAND_PARAMETERS, with the place and what was expected
+   * Validates parameters, and adds defaults.
+   * @param more - additional check, called if the schema accepts the parameters
+   * @throws BridgeError ERR_COMMAND_PARAMETERS, with the location and the expectation
    */
   check(given: unknown, more?: (parameters: unknown) => TextProblem | undefined): Parameters;
 }
 
 /**
- * Compiles the schema of parameters; what it does not describe is refused.
- * @param nameForm - the form of their names. Default: letters, digits and `_`
+ * Compiles the schema of parameters. Parameters that it does not describe are rejected.
+ * @param nameForm - form of their names. Default: letters, digits and `_`
  * @throws BridgeError ERR_CATALOG
  */
 export function compileParameters(
@@ -43,12 +46,15 @@ export function compileParameters(
       const parameters = isPlainMap(values) ? withDefaults(values, schema) : values;
       const problem = problemOf(parameters) ?? more?.(parameters);
       if (problem !== undefined) throw parameterError(name, problem, schema);
-      return parameters as Parameters; // what the schema describes is JSON
+      return parameters as Parameters; // the schema describes JSON only
     },
   };
 }
 
-/** @throws BridgeError ERR_CATALOG */
+/**
+ * Compiles a schema of a definition.
+ * @throws BridgeError ERR_CATALOG
+ */
 export function compileSchema(
   name: string,
   field: string,
@@ -67,19 +73,19 @@ export function compileSchema(
 function closeSchema(name: string, schema: JsonSchema, nameForm: RegExp): JsonSchema {
   const { type, properties = {}, additionalProperties = false } = schema;
   if (type !== 'object' || !isPlainMap(properties)) {
-    throw catalogError(name, 'parameters', 'expected the schema of an object: type: object');
+    throw catalogError(name, 'parameters', 'must be the schema of an object, with type: object');
   }
   if (additionalProperties !== false) {
     throw catalogError(
       name,
       'parameters.additionalProperties',
-      'expected false, which it is by itself',
+      'must be false, which is the default',
     );
   }
   const bad = Object.keys(properties).find((key) => !nameForm.test(key));
   if (bad !== undefined) {
     const shown = JSON.stringify(bad.slice(0, 64));
-    const text = `${shown}: a parameter is named by letters, digits and _`;
+    const text = `${shown}: the name of a parameter must have letters, digits and _ only`;
     throw catalogError(name, 'parameters', text);
   }
   return { ...schema, properties, additionalProperties };
@@ -89,7 +95,10 @@ function propertiesOf({ properties }: JsonSchema): Readonly<Record<string, unkno
   return isPlainMap(properties) ? properties : {};
 }
 
-/** The names of parameters are the catalog's own; nothing of the caller's is told. */
+/**
+ * Returns the error of invalid parameters. Names of parameters come from the catalog; text of the
+ * caller is not repeated.
+ */
 function parameterError(
   name: string,
   { path, expected }: TextProblem,
@@ -106,7 +115,7 @@ function parameterError(
   return new BridgeError('ERR_COMMAND_PARAMETERS', `${text}${proposal}${hint}`);
 }
 
-/** The key of the schema that an unknown one resembles, among those beside it. */
+/** Returns the most similar key of the schema at the level of an unknown key. */
 function nearestKey(path: string, schema: JsonSchema): string | undefined {
   const keys = path.split('/');
   const above = keys.slice(0, -1).reduce<unknown>(schemaOfMember, schema);

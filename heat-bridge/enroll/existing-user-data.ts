@@ -1,10 +1,12 @@
 /** Existing user-data of a service, which cloud-init merges with that of the bridge. */
 
-import { parse } from 'yaml';
+import { parseYaml } from '#master';
 import { isPlainMap } from '../commands/command-definition.ts';
 import { BridgeError } from '../errors.ts';
 
 const maxDepth = 8;
+/** Characters that are parsed as YAML at once. Larger parts are searched for the name. */
+const maxParsed = 16_384;
 const ownKey = /(?:^|[\s{,])["']?salt_minion["']?\s*:/m;
 
 /**
@@ -34,7 +36,7 @@ function hasSaltMinion(text: string, depth: number): boolean {
   if (depth > maxDepth) return false;
   const content = text.replace(/^## template: ?jinja[^\n]*\n/i, '');
   if (/^(?:content-type|mime-version):/i.test(content)) {
-    return partsOfMessage(content).some((part) => hasSaltMinion(part, depth + 1));
+    return partsOfMessage(content, 0).some((part) => hasSaltMinion(part, depth + 1));
   }
   if (content.startsWith('#cloud-config-archive')) {
     const list = tryParse(content);
@@ -46,6 +48,8 @@ function hasSaltMinion(text: string, depth: number): boolean {
     });
   }
   if (!content.startsWith('#cloud-config')) return false;
+  // Neither the name nor an escape that may stand for it.
+  if (!/salt_minion|\\/.test(content)) return false;
   const config = content.startsWith('#cloud-config-jsonp') ? undefined : tryParse(content);
   // The content is a Jinja template or a patch, so its name must be enough.
   if (!isPlainMap(config)) return ownKey.test(content) || content.includes('/salt_minion');
@@ -57,22 +61,24 @@ function asConfig(text: string, isConfig: boolean): string {
 }
 
 function tryParse(text: string): unknown {
+  if (text.length > maxParsed) return undefined;
   try {
-    return parse(text, { version: '1.1', logLevel: 'silent', uniqueKeys: false });
+    return parseYaml(text);
   } catch {
     return undefined;
   }
 }
 
-/** Returns the decoded parts of a MIME message. */
-function partsOfMessage(message: string): readonly string[] {
+/** The parts of a MIME message, decoded; of a single part, that one. */
+function partsOfMessage(message: string, depth: number): readonly string[] {
+  if (depth > maxDepth) return [];
   const [head = '', ...rest] = message.split(/\r?\n\r?\n/);
   const body = rest.join('\n\n');
   const headers = head.replace(/\r?\n[ \t]+/g, ' ');
   const [, boundary] = /boundary="?([^"\r\n;]+)"?/i.exec(headers) ?? [];
   if (boundary !== undefined) {
     const between = body.split(`--${boundary}`).slice(1);
-    return between.flatMap((part) => partsOfMessage(part.replace(/^\r?\n/, '')));
+    return between.flatMap((part) => partsOfMessage(part.replace(/^\r?\n/, ''), depth + 1));
   }
   const text = decodeBody(body, headers);
   return [asConfig(text, /content-type:\s*text\/cloud-config(?![\w-])/i.test(headers))];

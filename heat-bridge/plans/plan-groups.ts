@@ -49,7 +49,9 @@ export async function resolveGroups(
     if (isNarrowed) narrowed.push(name);
     if (isOutOfReach(minions, bounds, groups[name])) throw deniedForTarget(plan);
     if (minions === undefined) {
-      throw problem(`the group ${name} has minions without an accepted key, or without rights of the caller`);
+      throw problem(
+        `the group ${name} has minions without an accepted key, or without rights of the caller`,
+      );
     }
     settled[name] = minions;
   }

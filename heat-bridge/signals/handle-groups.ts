@@ -60,7 +60,7 @@ export function compileGroups(
   { globs = [], nodegroups = [], projects = [] }: HandleGroups,
   { isInNodegroup, projectOf }: Pick<GroupMembership, 'isInNodegroup' | 'projectOf'>,
 ): (minion: string) => boolean {
-  const tests = globs.map(compileGlob);
+  const tests = globs.map((glob) => compileGlob(glob));
   const names = new Set(projects);
   return (minion) => {
     if (tests.some((test) => test(minion))) return true;

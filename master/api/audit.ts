@@ -1,24 +1,24 @@
-/** Who asked for something, and the rule by which they may. */
+/** Requester of a call and the rule that permits it, for the audit log. */
 export interface AuditRequester {
   readonly who: AuditActor;
   /** Name of the rule. */
   readonly rule: string;
 }
 
-/** A call in the process of the master, which may be somebody else's. */
+/** Origin of a call inside the master's process, which may be made on behalf of a user. */
 export interface Requested {
-  /** Who asked, and what permitted it, for the audit log. Default: the local interface. */
+  /** Requester and permitting rule, for the audit log. Default: the local interface. */
   readonly by?: AuditRequester;
 }
 
-/** The same methods, in rooms as before, with who asked as their last argument: see {@link Requested.by}. */
+/** The same methods with the requester as an optional last argument. See {@link Requested.by}. */
 export type WithRequester<T> = {
   readonly [K in keyof T]: T[K] extends (...args: infer A) => infer R
     ? (...args: [...A, by?: AuditRequester]) => R
     : WithRequester<T[K]>;
 };
 
-/** What a record says of a call, beside who asked for it and what came of it. */
+/** Call-specific fields of an audit record. The requester and the outcome are added separately. */
 export interface AuditDetails {
   readonly what?: string;
   readonly on?: readonly string[];
@@ -27,60 +27,63 @@ export interface AuditDetails {
 }
 
 /**
- * The record of a method that changes something. `P` is its parameters, `R` its result. A method
- * that only reads has none.
+ * Audit record of a method that changes something. `P` is the type of its parameters, `R` of its
+ * result. Methods that only read have none.
  */
 export type MethodAudit<P = unknown, R = unknown> =
   | AuditedInside
   | AuditedDecision<P>
   | AuditedOutcome<P, R>;
 
-/** The record is written where more is known of the call than its parameters and result. */
+/** Audit record that another module writes, because it needs more than parameters and result. */
 interface AuditedInside {
   readonly action: string;
-  /** The module that writes it. */
+  /** Name of the module that writes the record. */
   readonly writtenBy: string;
 }
 
-/** Recorded before the call, as permitted; repetitions are counted instead of written. */
+/**
+ * Audit record written before the call, as a permitted decision. Repetitions are counted instead of
+ * written.
+ */
 interface AuditedDecision<P> {
   readonly action: string;
-  /** @returns `what` of the record */
+  /** @returns the `what` field of the record */
   permitted(parameters: P): string;
 }
 
-/** Recorded after the call. */
+/** Audit record written after the call. */
 interface AuditedOutcome<P, R> {
   readonly action: string;
   done(parameters: P, result: R): AuditDetails;
-  /** Default: a call that fails is not recorded. */
+  /** Returns the details of a failed call. Default: failed calls are not recorded. */
   failed?(parameters: P): AuditDetails;
 }
 
-/** The log as it was when it was last synchronised. */
+/** Last audit record that is synchronised to disk. */
 export interface StoredHead extends AuditHead {
-  /** Sequence of the first record that is kept: what was before it has been rotated away. */
+  /** Sequence number of the oldest record still stored. Earlier records have been rotated away. */
   readonly first: number;
 }
 
-/** Who did it, as far as the master can know. */
+/** Identity that performed an audited action. */
 export interface AuditActor {
   /**
-   * `minion`: its key opened the request. `local`: whoever may use the local socket, or the program
-   * that the master runs in; `name` is what they call themselves. `project`: a user of Keystone's who
-   * acts for one. `master`: the master by itself.
+   * `minion`: authenticated by the key that decrypted the request. `local`: a client of the local
+   * socket, or the program that runs the master; `name` is the name that it gives itself.
+   * `project`: a Keystone user who acts for a project. `master`: the master itself.
    */
   readonly kind: 'minion' | 'local' | 'user' | 'project' | 'service' | 'token' | 'master';
-  /** Id of the minion or token, or name; never a token itself. */
+  /** Minion id, token id or name. Never a token itself. */
   readonly name: string;
-  /** What authenticated a user. */
+  /** Name of the `external_auth` backend that authenticated a user. */
   readonly eauth?: string;
 }
 
-// The hash chain: each line holds the hash of the line before and its own, over its exact bytes, so
-// that a check rewrites nothing.
+// Hash chain: each line contains the hash of the previous line and its own hash. Both cover the
+// exact bytes, so that verification does not re-serialise any record.
 
-/** The last record of a log. */
+/** Sequence number and hash of the last record of an audit log. */
 export interface AuditHead {
   readonly sequence: number;
   readonly hash: string;

@@ -1,82 +1,93 @@
-/** What a master tells of the cluster that it is a member of. */
-
-/** A member as another one sees it. */
+/** One member of the cluster, as another member sees it. */
 interface ClusterMember {
   readonly name: string;
-  /** Position up to which it has applied the log. */
+  /** Position in the log up to which the member has applied entries. */
   readonly position: number;
   readonly isAlive: boolean;
-  /** What it is configured with (`policy`, `catalog`), by digests: equal ones mean the same. */
+  /**
+   * Digests of the member's configuration parts (`policy`, `catalog`). Equal digests mean equal
+   * content.
+   */
   readonly versions?: Readonly<Record<string, string>>;
-  /** How far its clock is ahead of this one's, milliseconds; `undefined`: not heard yet. */
+  /**
+   * Lead of the member's clock over the local clock, in milliseconds. `undefined` until the member
+   * is first heard.
+   */
   readonly clockSkewMs?: number | undefined;
 }
 
-/** How a cluster is doing, as one of its members sees it. */
+/** State of the cluster, as one of its members sees it. */
 export interface ClusterStatus {
   readonly name: string;
-  /** The one that tells it. */
+  /** Name of the member that reports this status. */
   readonly member: string;
-  /** Identity of the log. */
+  /** Identifier of the replicated log. */
   readonly log: string;
-  /** Up to which this member has applied the log. */
+  /** Position in the log up to which this member has applied entries. */
   readonly position: number;
-  /** Running hash over the log up to there: the same for members that hold the same. */
+  /** Running hash over the log up to `position`. Members with equal content have equal hashes. */
   readonly hash: string;
   readonly members: readonly ClusterMember[];
-  /** Fewer members are alive than must keep a write. */
+  /** Whether fewer members are alive than a write requires. */
   readonly isAlone: boolean;
-  /** Jobs, key changes and signals are refused with ERR_CLUSTER_ALONE meanwhile. */
+  /** Whether jobs, key changes and signals are rejected with ERR_CLUSTER_ALONE. */
   readonly refusesWrites: boolean;
-  /** It has been cut off for so long (`stale_after`) that minions and tokens are refused as well. */
+  /**
+   * Whether this member has been isolated longer than `stale_after`, so that it also rejects
+   * minions and tokens.
+   */
   readonly isStale: boolean;
-  /** It takes no new jobs and calls, because it is to be restarted (`drain`). */
+  /** Whether the member is draining for a restart (`drain`) and accepts no new jobs or calls. */
   readonly isDraining: boolean;
-  /** How long the log has taken no write of this member, milliseconds. */
+  /** Time since the log last accepted a write of this member while writes fail, in milliseconds. */
   readonly failingMs: number;
-  /** Entries of the log that came again, and entries that no member made; none had an effect. */
+  /** Number of log entries that arrived repeatedly. The repetitions had no effect. */
   readonly repeatedEntries: number;
+  /** Number of log entries that no member created. They had no effect. */
   readonly foreignEntries: number;
-  /** What an operator should know of the servers of the log. */
+  /** Warnings about the log servers, for operators. */
   readonly warnings: readonly string[];
 }
 
-/** A ticket with which one master joins the cluster. */
+/** Single-use ticket with which one master joins the cluster. */
 interface ClusterTicket {
   readonly ticket: string;
-  /** Milliseconds since 1970. */
+  /** Expiry time, in milliseconds since 1970. */
   readonly expiresAt: number;
 }
 
-/** What is left of a member that was drained. */
+/** Result of draining a member. */
 interface DrainedMember {
-  /** Calls that had not ended in time. */
+  /** Number of calls that had not ended before the timeout. */
   readonly active: number;
 }
 
-/** The cluster that a master is a member of. */
+/** Operations on the cluster that a master belongs to. */
 export interface ClusterApi {
-  /** `null`: this master shares its store with nobody. */
+  /** Returns the cluster status, or `null` if this master shares its store with no other. */
   status(): Promise<ClusterStatus | null>;
   /**
-   * Makes a ticket that is good once.
-   * @param request `seconds`: how long it is good. Default 3600
-   * @throws MasterError ERR_NOT_SERVED where there is no cluster
+   * Creates a single-use join ticket.
+   * @param request `seconds`: validity of the ticket. Default: 3600
+   * @throws MasterError ERR_NOT_SERVED if the master belongs to no cluster
    */
   ticket(request?: { readonly seconds?: number }): Promise<ClusterTicket>;
   /**
-   * Takes a member that is gone for good out of the cluster.
-   * @throws MasterError ERR_ARGS for a member that is alive, or unknown; ERR_NOT_SERVED
+   * Removes a member that will not return from the cluster.
+   * @throws MasterError ERR_ARGS if the member is alive or unknown; ERR_NOT_SERVED
    */
   remove(request: { readonly member: string }): Promise<void>;
   /**
-   * Prepares this member for a restart: hands over what one member does for all, refuses new jobs and
-   * calls with ERR_MASTER_DRAINING, and resolves when those that are under way have ended. Minions,
-   * and jobs that the others publish, are served as before.
-   * @param request `seconds`: how long calls may take to end. Default 300
+   * Prepares this member for a restart. It hands its cluster duties over, rejects new jobs and
+   * calls with ERR_MASTER_DRAINING, and resolves when the running ones have ended. It still serves
+   * minions and the jobs that other members publish.
+   * @param request `seconds`: time that running calls have to end. Default: 300
    * @throws MasterError ERR_NOT_SERVED
    */
   drain(request?: { readonly seconds?: number }): Promise<DrainedMember>;
-  /** Ends {@link drain}: this member takes jobs and calls again. @throws MasterError ERR_NOT_SERVED */
+  /**
+   * Ends {@link drain}: this member accepts jobs and calls again.
+   * @throws MasterError ERR_NOT_SERVED
+   */
   resume(): Promise<void>;
 }

@@ -1,53 +1,51 @@
-/** The errors of the master's own work, each with a code that never changes its meaning. */
+/** Errors of the master's own operations. The meaning of a code never changes. */
 
 import { type ErrorEntry, SaltbridgeError } from '#runtime';
 
 export const masterErrors = {
   ERR_ARGS: {
-    meaning: 'The call has an argument of the wrong type, or lacks one.',
+    meaning: 'An argument of the call is missing or has the wrong type.',
     action: 'Correct the argument that the message names.',
   },
   ERR_BAD_TGT: {
-    meaning:
-      'The target cannot be read, takes too long, or goes by grains where secrets are given.',
+    meaning: 'The target is invalid, takes too long, or matches grains where secrets are sent.',
     action: 'Correct what the message names; --dry-run lists the minions of a target.',
   },
   ERR_EVENT_EXPORT: {
-    meaning: 'A receiver of exported events did not take them; they are sent again.',
-    action: 'See that the address or file of saltbridge: event_export takes events.',
+    meaning: 'A receiver of exported events did not accept them; the master sends them again.',
+    action: 'Check that the address or file in saltbridge: event_export accepts events.',
     retry: true,
   },
   ERR_EXTENSION_CONFLICT: {
-    meaning: 'Two extensions of a master claim the same thing, which the message names.',
-    action: 'Leave one of the two extensions out of the program, or rename what it adds.',
+    meaning: 'Two extensions of a master claim the same name; the message states it.',
+    action: 'Remove one of the two extensions, or rename the part that it adds.',
   },
   ERR_EXTENSION_CYCLE: {
-    meaning: 'Extensions of a master require each other in a circle.',
-    action: 'Remove one of the names in requires or after that the message shows.',
+    meaning: 'Extensions of a master depend on each other in a cycle.',
+    action: 'Remove one of the names in requires or after that the message lists.',
   },
   ERR_EXTENSION_MISSING: {
-    meaning: 'An extension of a master requires another extension or service that is not there.',
-    action: 'Add the extension that the message names, or leave out the one that requires it.',
+    meaning: 'An extension of a master requires another extension or service that is missing.',
+    action: 'Add the extension that the message names, or remove the one that requires it.',
   },
   ERR_FILE_SYSTEM: {
-    meaning: 'A file or directory that the master needs to start cannot be made, read or written.',
-    action: 'Mend what the message says: room on the disk, a read-only mount, rights, the path.',
+    meaning: 'A file or directory that the master needs cannot be created, read or written.',
+    action: 'Fix the cause in the message: disk space, a read-only mount, permissions, the path.',
     retry: true,
   },
   ERR_GIT: {
-    meaning:
-      'A repository of git could not be fetched or is beyond a limit; its last state is served.',
-    action: 'Correct what the message says: address, credentials, host key, limit, or install git.',
+    meaning: 'A git repository could not be fetched or exceeds a limit; its last state is served.',
+    action: 'Fix the cause in the message: address, credentials, host key, limit, or missing git.',
     retry: true,
   },
   ERR_JOB_LIMIT: {
-    meaning: 'As many jobs as the master watches at once are under way.',
-    action: 'Wait for jobs to end, or publish to more minions in one job.',
+    meaning: 'The maximum number of concurrent jobs is running.',
+    action: 'Wait until jobs end, or publish to more minions in one job.',
     retry: true,
   },
   ERR_JOB_UNKNOWN: {
-    meaning: 'No job of this jid is kept.',
-    action: 'Look at the list of jobs; they are kept for keep_jobs_seconds, if job_cache is on.',
+    meaning: 'No job with this jid is stored.',
+    action: 'List the jobs; they are stored for keep_jobs_seconds if job_cache is enabled.',
   },
   ERR_NODEGROUP_LOOP: {
     meaning: 'The target names a nodegroup that contains itself, and matches no minion.',
@@ -56,86 +54,85 @@ export const masterErrors = {
   },
   ERR_NODEGROUP_UNKNOWN: {
     meaning: 'The target names a nodegroup that nodegroups does not define.',
-    action: 'Define it in the configuration of the master, or correct its name.',
+    action: 'Define it in the master configuration, or correct its name.',
   },
   ERR_NOT_SERVED: {
-    meaning: 'Salt has a runner or wheel function of this name, and this master does not.',
-    action: 'salt-run -d lists what there is; docs/compatibility.md says what takes its place.',
+    meaning: 'Salt has a runner or wheel function of this name, but this master does not serve it.',
+    action: 'salt-run -d lists the available functions; docs/compatibility.md names replacements.',
   },
   ERR_NOT_RELOADABLE: {
-    meaning: 'The master has no files to read again: its program gave it its configuration.',
-    action: 'Call reload with another configuration in that program.',
+    meaning: 'The master has no files to reload: the program supplied its configuration.',
+    action: 'Call reload with a new configuration in that program.',
   },
   ERR_ORCHESTRATION: {
-    meaning: 'An orchestration is beyond a limit: of states, SLS, others beside it, or time.',
-    action: 'Look at its SLS; the limits are options under saltbridge: limits.',
+    meaning: 'An orchestration exceeds a limit: states, SLS files, concurrent runs or time.',
+    action: 'Check its SLS files; the limits are options under saltbridge: limits.',
   },
   ERR_OWN_KEY: {
-    meaning: "The master's own key in pki_dir cannot be read, or does not fit its public half.",
+    meaning: "The master's own key in pki_dir cannot be read, or does not match its public key.",
     action: 'Restore master.pem and master.pub from a backup; minions trust only that pair.',
   },
   ERR_PILLAR_FILE: {
-    meaning: 'A file of pillar is not UTF-8, is too big, or leads to too many others.',
+    meaning: 'A pillar file is not UTF-8, is too large, or includes too many others.',
     action: 'Correct the file that the message names.',
   },
   ERR_PILLAR_SOURCE: {
-    meaning: 'A service that pillar is asked of did not answer as it should.',
-    action: 'Look at that service; minions ask again.',
+    meaning: 'A service that supplies pillar data failed or sent an invalid response.',
+    action: 'Check that service; minions repeat the request.',
     retry: true,
   },
   ERR_RENDERER: {
-    meaning: 'A file asks for a renderer that is not served, as `#!py` and `#!gpg` are not.',
-    action: 'Write it in Jinja, or have a program give its data; see docs/pillar.md.',
+    meaning: 'A file requests an unsupported renderer, such as `#!py` or `#!gpg`.',
+    action: 'Write it in Jinja, or supply its data from a program; see docs/pillar.md.',
   },
   ERR_RENDER_GIVEN_UP: {
-    meaning: 'A file took more time or memory than rendering may, or too many waited for it.',
-    action: 'Look for a loop or a repetition without end in the file; minions ask again.',
+    meaning: 'Rendering a file exceeded its time or memory limit, or too many requests waited.',
+    action: 'Look for an endless loop or repetition in the file; minions repeat the request.',
     retry: true,
   },
   ERR_MASTER_DRAINING: {
-    meaning:
-      'This member of the cluster is being drained before it is restarted; nothing was done.',
-    action: 'Call another member; saltbridge cluster resume lets this one go on.',
+    meaning: 'This member of the cluster is draining before a restart; the call had no effect.',
+    action: 'Call another member, or run saltbridge cluster resume on this one.',
     retry: true,
   },
   ERR_MASTER_STOPPED: {
-    meaning: 'The master is not running: it has not been started, or is being closed.',
+    meaning: 'The master is not running: it has not started, or is closing.',
     action: 'Call start() first, or run the command against a running master.',
   },
   ERR_REACTION_UNKNOWN: {
     meaning: 'No reaction of this name is configured.',
-    action: 'saltbridge reactions list shows those that are.',
+    action: 'List the configured ones with saltbridge reactions list.',
   },
   ERR_READER_DROPPED: {
-    meaning: 'A reader of events was too slow; what waited for it is lost to it.',
-    action: 'Subscribe again; read faster, or ask for fewer tags.',
+    meaning: 'An event subscriber was too slow; its pending events were dropped.',
+    action: 'Subscribe again; read faster, or subscribe to fewer tags.',
     retry: true,
   },
   ERR_RPC_UNKNOWN_METHOD: {
-    meaning: 'The local socket knows no such method.',
+    meaning: 'The local socket has no method of this name.',
     action: 'Use a command of the same version as the running master.',
   },
   ERR_RSA_OVERLOAD: {
-    meaning: 'More RSA operations are waiting than the queue holds.',
-    action: 'Nothing: peers ask again. If it lasts, look for an address that floods sign-ins.',
+    meaning: 'The queue of RSA operations is full.',
+    action: 'None: peers retry. If it persists, look for an address that floods sign-ins.',
     retry: true,
   },
   ERR_SEAL: {
-    meaning: 'A sealed record in the store does not open with the seal key.',
-    action: 'Restore seal.key, or remove the store: every minion then signs in once more.',
+    meaning: 'A sealed record in the store cannot be decrypted with the seal key.',
+    action: 'Restore seal.key, or remove the store; every minion then signs in again.',
   },
   ERR_SOCKET: {
     meaning: 'The local socket cannot be reached or bound.',
-    action: 'See that a master runs with this configuration and that you are its user.',
+    action: 'Check that a master runs with this configuration and that you are its user.',
     retry: true,
   },
   ERR_UNKNOWN_FUN: {
-    meaning: 'Neither Salt nor this master has a runner or wheel function of this name.',
-    action: 'salt-run -d lists what there is.',
+    meaning: 'No runner or wheel function of this name exists, in Salt or in this master.',
+    action: 'salt-run -d lists the available functions.',
   },
 } satisfies Readonly<Record<string, ErrorEntry>>;
 
 export type MasterErrorCode = keyof typeof masterErrors;
 
-/** An error of the master, for a caller of the library or the command line. */
+/** Error of the master, for callers of the library and the command line. */
 export class MasterError extends SaltbridgeError<MasterErrorCode> {}

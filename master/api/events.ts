@@ -1,22 +1,28 @@
 import type { ConfigChanges } from '#config';
 import type { WireMap } from '#minion-protocol';
 
-/** An event as every reader sees it. */
+/** Event on the master's event bus. */
 export interface MasterEvent {
   readonly tag: string;
-  /** Always has `_stamp`: UTC, ISO 8601 with microseconds, without zone. */
+  /**
+   * Payload of the event. Always contains `_stamp`: UTC, ISO 8601 with microseconds, without time
+   * zone.
+   */
   readonly data: WireMap;
-  /** Where events are kept to be read again (`saltbridge: event_ring`): what names this one. */
+  /**
+   * Identifier of the event in the event ring. Absent if events are not stored
+   * (`saltbridge: event_ring`).
+   */
   readonly id?: string;
 }
 
-/** A family of values. Names are in the manner of Prometheus; times are in seconds. */
+/** Metric family. Names follow the conventions of Prometheus; times are in seconds. */
 export type MetricFamily =
   | {
       readonly type: 'counter' | 'gauge';
       readonly name: string;
       readonly help: string;
-      /** Names of the labels. */
+      /** Label names. */
       readonly labels: readonly string[];
       readonly samples: readonly Sample[];
     }
@@ -25,40 +31,41 @@ export type MetricFamily =
       readonly name: string;
       readonly help: string;
       readonly labels: readonly string[];
-      /** Upper ends of the buckets. */
+      /** Upper bounds of the buckets. */
       readonly bounds: readonly number[];
       readonly distributions: readonly Distribution[];
     };
 
-/** A refused signal, for whoever asks why something did not happen. */
+/** Signal that the policy rejected, for operators who look for the reason. */
 export interface Denial {
   readonly minion: string;
   readonly tag: string;
   readonly rule: string;
   readonly reason: string;
-  /** How often in this burst. */
+  /** Number of rejections in this burst. */
   readonly count: number;
-  /** Milliseconds since 1970. */
+  /** Time of the first rejection, in milliseconds since 1970. */
   readonly firstAt: number;
+  /** Time of the last rejection, in milliseconds since 1970. */
   readonly lastAt: number;
 }
 
-/** Result of a reload. */
+/** Result of reloading the configuration. */
 export interface ReloadReport extends ConfigChanges {
-  /** Files of certificates that were renewed, and are in force now. */
+  /** Certificate files that were renewed and are now in use. */
   readonly certificates: readonly string[];
 }
 
-/** A value with its labels. */
+/** Value of a metric with its labels. */
 export interface Sample {
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
 }
 
-/** How many values there were up to each bound. */
+/** Histogram values for one set of labels. */
 export interface Distribution {
   readonly labels: Readonly<Record<string, string>>;
-  /** Cumulative, in the order of the bounds; the last is for all that is greater. */
+  /** Cumulative counts in the order of the bounds. The last count includes all greater values. */
   readonly counts: readonly number[];
   readonly sum: number;
 }

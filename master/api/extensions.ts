@@ -6,19 +6,19 @@ import type { TargetRequest } from './jobs.ts';
 import type { MasterApi } from './master-api.ts';
 import type { ReactionOutcome } from './reactions.ts';
 
-/** Named commands, which reactions may call. */
+/** Named commands that reactions can call. */
 export interface NamedCommands {
   /**
-   * Calls one, to its end, as far as rules permit it to the caller. What cannot be done is an
+   * Calls a command and waits for its end, if rules permit the caller. Failures are reported as an
    * outcome.
-   * @param deadline ends the wait, not the work
+   * @param deadline ends the wait, but not the command
    */
   run(call: NamedCall, deadline: AbortSignal): Promise<ReactionResult>;
 }
 
-/** A named command that a reaction calls. */
+/** Call of a named command by a reaction. */
 interface NamedCall {
-  /** Of its first job. The same again is the same call. */
+  /** Jid of its first job. A call with the same jid is a repetition of the same call. */
   readonly jid: string;
   /** The reaction, as rules name it. */
   readonly caller: Subject;
@@ -27,32 +27,33 @@ interface NamedCall {
   readonly params: Readonly<Record<string, WireValue>>;
 }
 
-/** A runner that minions call (`publish.runner`), with arguments as they were sent. */
+/** Call of a runner by a minion (`publish.runner`), with the arguments as they were sent. */
 interface MinionRunnerCall {
-  /** Id of the minion, verified. */
+  /** Verified id of the minion. */
   readonly minion: string;
-  /** Protocol version of the request: below 3, all minions can decrypt the answer. */
+  /** Protocol version of the request. Below version 3, all minions can decrypt the response. */
   readonly protocol: number;
   readonly arg: readonly WireValue[];
   readonly kwarg: Readonly<Record<string, WireValue>>;
 }
 
 /**
- * Runners of an extension for minions alone, by name (`module.function`). The policy (action
- * `runner`) has permitted the call. They are neither told on the event bus nor kept as jobs.
+ * Runners of an extension that only minions can call, by name (`module.function`). The policy has
+ * permitted the call (action `runner`). These calls produce no events and are not stored as jobs.
  */
 export type MinionRunners = Readonly<
   Record<string, (call: MinionRunnerCall) => Promise<WireValue>>
 >;
 
 /**
- * Who may call a method over the network; the local socket asks nobody. `anybody`: what it takes is
- * a proof by itself. `user`: whoever has a token, by what the policy permits them. `everything`:
- * whoever may do everything. `host`: nobody; it is about files of the master's host.
+ * Callers that may use a method over the network. The local socket requires no access level.
+ * `anybody`: the parameters are a proof in themselves. `user`: holders of a token, within the
+ * limits of the policy. `everything`: users with full rights. `host`: no remote callers, because
+ * the method concerns files of the master's host.
  */
 export type RpcAccess = 'anybody' | 'user' | 'everything' | 'host';
 
-/** A method's first argument with all that may be in it. */
+/** Type of a method's first argument with all its optional parts required. */
 export type WholeRequest<A extends readonly unknown[]> = A extends readonly [
   first?: infer P,
   ...rest: infer _,
@@ -61,32 +62,33 @@ export type WholeRequest<A extends readonly unknown[]> = A extends readonly [
   : unknown;
 
 /**
- * A row of the method table. `A` is what the interface's method takes, `R` what it returns: a
- * promise of a value, or a stream. `W` is {@link WholeRequest} of `A`, for itself: the compiler
- * compares type parameters, and `A` alone would pass with an optional part of a request missing.
+ * Entry of the method table. `A` are the parameters of the interface's method. `R` is its result: a
+ * promise of a value, or a stream. `W` is {@link WholeRequest} of `A`. It is a separate type
+ * parameter because the compiler compares type parameters: `A` alone would also accept a row that
+ * omits an optional part of a request.
  */
 export interface RpcMethod<A extends readonly unknown[] = never, R = unknown, W = unknown> {
-  /** What it takes. */
+  /** Schema of the parameters. */
   readonly parameters: TSchema;
   readonly access: RpcAccess;
   readonly isStream: boolean;
   /**
-   * Whether the same call again does no harm where nobody knows if the first one was carried out:
-   * it only reads, or comes to the same. Default false.
+   * Whether the call can be repeated if its outcome is unknown: it only reads, or has the same
+   * effect again. Default: false.
    */
   readonly isIdempotent?: boolean;
   /**
-   * Its stream has begun when the call resolves, and waits for no reader: one for whom too much waits
-   * is ended. Default false.
+   * Whether the stream has started when the call resolves, and does not wait for slow readers. A
+   * reader with too many pending items is disconnected. Default: false.
    */
   readonly isLive?: boolean;
-  /** Its record in the audit log. Absent: it only reads. */
+  /** Audit record of the method. Absent for methods that only read. */
   readonly audit?: MethodAudit;
-  /** How many arguments the interface's method takes, optional ones included. */
+  /** Number of arguments of the interface's method, including optional ones. */
   readonly arity: number;
-  /** Turns the interface's arguments into parameters. */
+  /** Converts the arguments of the interface's method to parameters. */
   readonly toParameters: (...args: A) => object;
-  /** Says what is wrong with the parameters, or `undefined` if nothing is. */
+  /** Returns a description of the first invalid parameter, or `undefined` if all are valid. */
   readonly complaint: (parameters: unknown) => string | undefined;
   /** @internal */
   readonly invoke: (
@@ -95,30 +97,33 @@ export interface RpcMethod<A extends readonly unknown[] = never, R = unknown, W 
     signal: AbortSignal,
     by?: AuditRequester,
   ) => R | Promise<R>;
-  /** Never set. A row that does not take the whole request is none of the interface's. */
+  /**
+   * Marker for the type checker, never set. It rejects rows that do not accept the complete
+   * request.
+   */
   readonly takes?: W;
 }
 
-/** Methods by name, and rooms of methods. */
+/** Methods by name, and nested groups of methods. */
 export interface RpcTable {
   readonly [name: string]: RpcMethod | RpcTable;
 }
 
-/** Whether an entry of a table is a row. */
+/** Returns whether an entry of a table is a method. */
 export function isRpcMethod(entry: RpcMethod | RpcTable): entry is RpcMethod {
   return typeof entry.invoke === 'function';
 }
 
-/** The rows that an interface needs: one for each method. */
+/** Table with one row for each method of an interface. */
 export type RpcTableOf<T> = {
   readonly [K in keyof T]: T[K] extends (...args: infer A) => infer R
     ? RpcMethod<A, R, WholeRequest<A>>
     : RpcTableOf<T[K]>;
 };
 
-/** What became of a run, and why. */
+/** Outcome of a run, with a reason. */
 export interface ReactionResult {
   readonly outcome: ReactionOutcome;
-  /** For a person. */
+  /** Explanation in English, for operators. */
   readonly reason?: string;
 }

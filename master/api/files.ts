@@ -1,54 +1,59 @@
-/**
- * File backends (Salt: fileserver backends). The file server asks them in order; the first that has
- * a file serves it.
- */
-
 import type { HashType } from '#config';
 
-/** A place that files come from. Everything may be called at the same time. */
+/**
+ * File backend (Salt: fileserver backend). The file server asks its backends in order, and the
+ * first that has a file serves it. All methods may be called concurrently.
+ */
 export interface FileServerBackend {
-  /** Told to minions as `back`: `roots`, or a word of the service. */
+  /**
+   * Name of the backend, which minions receive as `back`: `roots`, or a name that the service
+   * chose.
+   */
   readonly name: string;
-  /** The environments that it has. */
+  /** Returns the environments of the backend. */
   envs(): readonly string[];
   /**
-   * One file.
-   * @param path relative, `/` between names, none of which is empty, `.` or `..`; no NUL
-   * @param saltenv as the minion says: any text
-   * @returns `undefined` when there is none, or what is there is no file
+   * Returns one file.
+   * @param path relative path with `/` as separator; no component is empty, `.` or `..`, and none
+   * contains NUL
+   * @param saltenv environment as the minion sent it, not validated
+   * @returns `undefined` if the path does not exist or is not a file
    */
   find(path: string, saltenv: string): Promise<FoundFile | undefined>;
   /**
-   * Everything in an environment; of an unknown one, {@link noFiles}. As long as nothing has
-   * changed it is the same object: what is made from it is kept by that.
+   * Returns the paths in an environment, or {@link noFiles} if the environment is unknown. The
+   * result is the same object until something changes, because callers use it as a cache key.
    */
   lists(saltenv: string): Promise<FileLists>;
   /**
-   * Makes its lists anew, for changes that nobody told of. One whose lists are always those of
-   * now needs none.
-   * @param saltenvs default: all environments whose lists it keeps
-   * @returns those whose lists it made anew
+   * Rebuilds the lists after changes that the backend did not notice. Backends whose lists are
+   * always current omit this method.
+   * @param saltenvs default: all environments with stored lists
+   * @returns the environments whose lists were rebuilt
    */
   refresh?(saltenvs?: readonly string[]): Promise<readonly string[]>;
   /**
-   * Gets what has changed where its files come from, for instance of a remote repository.
-   * @throws when that fails; what it served before it goes on serving
+   * Fetches changes from the source of the files, for instance a remote repository.
+   * @throws if the fetch fails; the backend continues to serve the previous files
    */
   update?(): Promise<void>;
-  /** Lets go of what it holds. */
+  /** Releases the resources of the backend. */
   close(): Promise<void>;
 }
 
-/** A file as it was when it was looked for. */
+/** File, in the state in which it was found. */
 export interface FoundFile {
   readonly stat: FileStat;
-  /** Its digest, hexadecimal. */
+  /** Returns the digest of the file in hexadecimal. */
   hash(type: HashType): Promise<string>;
-  /** Up to `length` bytes from `offset`; none from its end on. The caller may keep them. */
+  /**
+   * Returns up to `length` bytes from `offset`, or none from the end on. The caller owns the
+   * result.
+   */
   read(offset: number, length: number): Promise<Uint8Array>;
 }
 
-/** What minions are told of a file [WIRE 9.8]. */
+/** File attributes that minions receive [WIRE 9.8]. */
 export interface FileStat {
   /** Type and permissions, as in `st_mode`. */
   readonly mode: number;
@@ -57,23 +62,23 @@ export interface FileStat {
   readonly links: number;
   readonly uid: number;
   readonly gid: number;
-  /** Bytes. */
+  /** Size in bytes. */
   readonly size: number;
-  /** Seconds since 1970, as the two below. */
+  /** Access time, in seconds since 1970. The next two use the same unit. */
   readonly accessedAt: number;
   readonly modifiedAt: number;
   readonly changedAt: number;
 }
 
-/** The paths of an environment, relative to its roots, each list sorted by code point. */
+/** Paths in an environment, relative to its roots. Each list is sorted by code point. */
 export interface FileLists {
   readonly files: readonly string[];
   readonly dirs: readonly string[];
-  /** Those of `dirs` with nothing in them. */
+  /** Directories of `dirs` that are empty. */
   readonly emptyDirs: readonly string[];
-  /** Where each symbolic link points, as written. */
+  /** Target of each symbolic link, as written in the link. */
   readonly links: ReadonlyMap<string, string>;
 }
 
-/** An environment with nothing in it. */
+/** Lists of an empty environment. */
 export const noFiles: FileLists = { files: [], dirs: [], emptyDirs: [], links: new Map() };

@@ -1,38 +1,44 @@
 import type { WireValue } from '#minion-protocol';
 
-/** Which function to run on the master. */
+/** Function to run on the master, with its arguments. */
 export interface FunctionCall {
-  /** `module.function` */
+  /** Name in the form `module.function`. */
   readonly fun: string;
   readonly arg?: readonly WireValue[];
   readonly kwarg?: Readonly<Record<string, WireValue>>;
   /**
-   * Told in the events. Default `saltbridge`. Over the local socket it is the account that calls, or
-   * `sudo_<name>` if that is given.
+   * Name of the user in the events. Default: `saltbridge`. Over the local socket it is the calling
+   * account, or `sudo_<name>` if that is given.
    */
   readonly user?: string;
-  /** Twenty digits, none that was used. Default: a new one. */
+  /** Job id of twenty digits that was not used before. Default: a new one. */
   readonly jid?: string;
-  /** Leave out keywords that the function does not take. Default: such a call is refused. */
+  /**
+   * Whether to omit keywords that the function does not accept. By default, such a call is
+   * rejected.
+   */
   readonly dropUnknown?: boolean;
-  /** How long minions have to answer, where it asks minions and is not told itself. */
+  /**
+   * Time that minions have to respond, in seconds. A timeout among the function's own arguments
+   * takes precedence.
+   */
   readonly timeoutSeconds?: number;
 }
 
-/** What came of it; the fields are those of the event `…/ret`. */
+/** Result of a function. The fields are those of the event `…/ret`. */
 export interface FunctionResult {
   readonly jid: string;
-  /** With what it is before its name: `runner.jobs.list_jobs`. */
+  /** Name with its prefix: `runner.jobs.list_jobs`. */
   readonly fun: string;
   readonly return: WireValue;
   readonly success: boolean;
-  /** Only where it failed, or says so itself. */
+  /** Return code. Present only if the function failed or set it. */
   readonly retcode?: number;
 }
 
-/** A call that was started and that nobody waits for. */
+/** Call that was started without waiting for its result. */
 export interface StartedCall {
   readonly jid: string;
-  /** Its events begin with it: `<tag>/new`, `<tag>/ret`. */
+  /** Prefix of the tags of its events: `<tag>/new`, `<tag>/ret`. */
   readonly tag: string;
 }

@@ -1,23 +1,23 @@
 import type { WireMap, WireValue } from '#minion-protocol';
 import type { Requested } from './audit.ts';
 
-/** A job, and how it is spread. */
+/** Job that is sent to a limited number of minions at a time. */
 export interface BatchRequest extends RunRequest {
-  /** Minions at a time: a number, or a part of those that answered, such as `25%`. */
+  /** Maximum number of minions at a time: a count, or a share of those that respond, such as `25%`. */
   readonly size: number | string;
-  /** Seconds that a place stays empty after its minion is done. Default 0. */
+  /** Delay before the slot of a finished minion is filled again, in seconds. Default: 0. */
   readonly waitSeconds?: number;
-  /** Whether the first failure ends it; what runs by then is not waited for. Default false. */
+  /** Whether the first failure ends the batch without waiting for running minions. Default: false. */
   readonly failHard?: boolean;
 }
 
-/** What a batch tells: `gathered`, then what its jobs tell, `ended` last. */
+/** Update of a batch: first `gathered`, then the updates of its jobs, and `ended` last. */
 export type BatchUpdate =
   | {
       readonly type: 'gathered';
-      /** Minions that answered a ping; the job is for them. */
+      /** Minions that answered a ping. The job is sent to them. */
       readonly minions: readonly string[];
-      /** Minions that did not; nothing will be sent to them. */
+      /** Minions that did not answer the ping. Nothing is sent to them. */
       readonly silent: readonly string[];
       /** Present if the caller's rights limited the target to minions that they name. */
       readonly isNarrowed?: true;
@@ -25,65 +25,72 @@ export type BatchUpdate =
   | JobUpdate
   | {
       readonly type: 'ended';
-      /** The minion whose failure ended it (`failHard`). */
+      /** Minion whose failure ended the batch (`failHard`). */
       readonly failed?: string;
-      /** Minions that nothing was sent to because of that. */
+      /** Minions to which nothing was sent because of the failure. */
       readonly left: readonly string[];
     };
 
-/** A job with the patience of whoever waits for it. */
+/** Job with the timeouts of the caller that waits for it. */
 export interface RunRequest extends PublishRequest {
-  /** Without news for so long, the silent minions are asked whether they still run it. */
+  /**
+   * Time without a return after which silent minions are asked whether the job still runs, in
+   * seconds.
+   */
   readonly timeoutSeconds?: number;
-  /** How long they have for that answer. */
+  /** Time that minions have to answer that question, in seconds. */
   readonly gatherJobTimeoutSeconds?: number;
   /**
-   * Seconds for which silent minions are asked again and again before they are given up. Default 0:
-   * a minion is given up after it was asked once, as in Salt.
+   * Time during which silent minions are asked repeatedly before the master stops waiting, in
+   * seconds. Default: 0, which asks once, as in Salt.
    */
   readonly patienceSeconds?: number;
-  /** Run on so many minions only, chosen at random among those that have the function. */
+  /** Number of minions to run on, chosen at random among those that have the function. */
   readonly subset?: number;
 }
 
-/** What a caller wants done. */
+/** Job to publish. */
 export interface PublishRequest extends TargetRequest {
-  /** The minion's function, `module.function`; a list: several in one job, one after the other. */
+  /**
+   * Function of the minion, `module.function`. A list runs several functions in one job, in order.
+   */
   readonly fun: string | readonly string[];
   /**
-   * Positional arguments. For several functions a list for each, in their order; keywords are
-   * then its last value, a map with `__kwarg__: true`.
+   * Positional arguments. For several functions, a list for each of them in their order. Keywords
+   * are then the last value of such a list, as a map with `__kwarg__: true`.
    */
   readonly arg?: readonly WireValue[];
-  /** Keyword arguments; not for several functions. */
+  /** Keyword arguments. Not allowed with several functions. */
   readonly kwarg?: Readonly<Record<string, WireValue>>;
   /**
-   * Shown in the job and given back by the minion. Default `saltbridge`. Over the local socket it is
-   * the account that calls, or `sudo_<name>` if that is given.
+   * Name of the user in the job, which the minion returns. Default: `saltbridge`. Over the local
+   * socket it is the calling account, or `sudo_<name>` if that is given.
    */
   readonly user?: string;
-  /** Returners that run on the minion, comma separated. */
+  /** Returners to run on the minion, separated by commas. */
   readonly ret?: string;
-  /** Copied into the return. */
+  /** Metadata that is copied into the return. */
   readonly metadata?: WireMap;
-  /** Whether minions of 3008 and later tell `salt/job/<jid>/start/<id>` before they begin. */
+  /**
+   * Whether minions of version 3008 or later emit `salt/job/<jid>/start/<id>` before they start.
+   */
   readonly startEvent?: boolean;
   /**
-   * The job's id: twenty digits, and `_` with more behind them if you like. That of another job
-   * only if this is the same for minions that it was not for. Default: a new one.
+   * Job id: twenty digits, optionally followed by `_` and a suffix. The id of an existing job is
+   * allowed only if the same job is extended to further minions. Default: a new one.
    */
   readonly jid?: string;
 }
 
-/** What is known of a job's origin where it is published in the process of the master. */
+/** Origin of a job that is published inside the master's process. */
 export interface JobOrigin extends Requested {
-  /** The minion that asks for it; told to the minions, as Salt does. */
+  /** Minion that requested the job. The target minions receive its id, as in Salt. */
   readonly requestedBy?: string;
-  /** The part of the target that was left out before the job was published. */
+  /** Part of the target that was removed before the job was published. */
   readonly leftOut?: Pick<AddressedMinions, 'isNarrowed' | 'missing'>;
 }
 
-/** What a running job tells, in this order: `published`, then the rest, `finished` last. */
+/** Update of a running job: first `published`, then the others, and `finished` last. */
 export type JobUpdate =
   | {
       readonly type: 'published';
@@ -92,191 +99,194 @@ export type JobUpdate =
       readonly missing: readonly string[];
       /** Present if the caller's rights limited the target to minions that they name. */
       readonly isNarrowed?: true;
-      /** Subscribers that were passed over because their queue was full. */
+      /** Number of subscribers that were skipped because their queue was full. */
       readonly skipped: number;
-      /** Those that it was never sent to, where the process that published it ended before. */
+      /** Minions that never received the job because the publishing process ended. */
       readonly notSent?: readonly string[];
-      /** Why the target is broken, and therefore means nobody. */
+      /** Reason why the target is invalid and therefore matches no minion. */
       readonly problem?: string;
     }
   | ({ readonly type: 'return'; readonly jid: string } & JobReturn)
-  /** These minions said that they are still at it. */
+  /** Minions that confirmed that the job still runs. */
   | { readonly type: 'running'; readonly jid: string; readonly minions: readonly string[] }
   | {
       readonly type: 'finished';
       readonly jid: string;
       readonly answered: readonly string[];
       /**
-       * Minions that neither returned nor said that they are still at it, and the names of `missing`
-       * if the job was published to anybody.
+       * Minions that neither returned nor confirmed that the job runs. Includes the names of
+       * `missing` if the job was published to at least one minion.
        */
       readonly silent: readonly string[];
-      /** Those that had not come back from a restart of the master in time for the job. */
+      /** Minions that had not reconnected in time after a restart of the master. */
       readonly reconnecting: readonly string[];
-      /** A line for each targeted minion, those of `missing` last. */
+      /** One entry for each targeted minion, with those of `missing` last. */
       readonly deliveries: readonly Delivery[];
     };
 
-/** Which jobs to list. */
+/** Selection of jobs to list. */
 export interface JobListRequest {
-  /** At most so many, the latest first. Default 50. */
+  /** Maximum number of jobs, latest first. Default: 50. */
   readonly limit?: number;
 }
 
-/** A job and what is known of it. */
+/** Job with its arguments, deliveries and returns. */
 export interface JobReport extends JobSummary {
   readonly arg: readonly WireValue[];
   readonly deliveries: readonly Delivery[];
-  /** What came back until now, late returns too. */
+  /** Returns received so far, including late ones. */
   readonly returns: readonly JobReturn[];
 }
 
-/** A job without what came back. */
+/** Job without its returns. */
 export interface JobSummary {
   readonly jid: string;
   readonly fun: string | readonly string[];
   readonly tgt: string | readonly string[];
   readonly tgtType: string;
   readonly user: string;
-  /** Milliseconds since 1970. */
+  /** Time of the publication, in milliseconds since 1970. */
   readonly publishedAt: number;
-  /** Whether a minion started it itself. */
+  /** Whether a minion started the job itself. */
   readonly selfMade: boolean;
-  /** Present if the rights of its user limited the target to minions that they name. */
+  /** Present if the user's rights limited the target to minions that they name. */
   readonly isNarrowed?: true;
-  /** How many minions there are in each state. */
+  /** Number of minions in each state. */
   readonly counts: Readonly<Record<DeliveryState, number>>;
 }
 
-/** A minion that listens to publications. */
+/** Minion that is subscribed to publications. */
 export interface PresentMinion {
   readonly id: string;
-  /** Salt's name of the transport. */
+  /** Name of the transport in Salt. */
   readonly transport: string;
-  /** Remote address without port. */
+  /** Remote address without the port. */
   readonly address: string;
   readonly by: PresenceEvidence;
   /**
-   * Whether it is this minion, as far as a token or its own requests can tell. False by topic if
-   * its requests come from elsewhere, because anybody may ask for a topic; false by address where
-   * fewer connections come from an address than minions were heard from it: some of them are
-   * there, and which is not known.
+   * Whether the connection is known to belong to this minion, by a token or by its own requests.
+   * False for `topic` if its requests come from another address, because any client can subscribe
+   * to a topic. False for `address` if the address has fewer connections than active minions,
+   * because the master cannot determine which of them are connected.
    */
   readonly isSure: boolean;
 }
 
-/** What publishing to a target would mean. */
+/** Effect of publishing to a target. */
 export interface TargetPlan {
-  /** As it would be published: nodegroups are compound expressions by now. */
+  /** Target as it would be published, with nodegroups replaced by compound expressions. */
   readonly tgt: string | readonly string[];
   readonly tgtType: string;
   readonly minions: readonly PlannedMinion[];
-  /** Why the expression is broken, and therefore means nobody. */
+  /** Reason why the expression is invalid and therefore matches no minion. */
   readonly problem?: string;
 }
 
-/** Minions that a target addresses, and the part of the target that is left out. */
+/** Minions that a target matches, and the part of the target that is excluded. */
 export interface AddressedMinions {
   readonly minions: readonly string[];
   /**
-   * Names in the target that are not addressed: they have no accepted key, or the rights of the
-   * caller do not extend to them.
+   * Names in the target that receive nothing: they have no accepted key, or are outside the rights
+   * of the caller.
    */
   readonly missing: readonly string[];
   /** Whether the caller's rights limit the target to minions that they name. */
   readonly isNarrowed: boolean;
 }
 
-/** A target as a caller names it. */
+/** Target as a caller specifies it. */
 export interface TargetRequest {
-  /** Who, in the form that `tgtType` says. */
+  /** Target expression in the form that `tgtType` defines. */
   readonly tgt: string | readonly string[];
   /**
-   * `glob`, `pcre`, `list`, `grain`, `grain_pcre`, `pillar`, `pillar_exact`, `pillar_pcre`,
-   * `ipcidr`, `compound` or `nodegroup`. Default `glob`.
+   * Type of the target: `glob`, `pcre`, `list`, `grain`, `grain_pcre`, `pillar`, `pillar_exact`,
+   * `pillar_pcre`, `ipcidr`, `compound` or `nodegroup`. Default: `glob`.
    */
   readonly tgtType?: string;
-  /** Between the keys of grains and pillar, outside of `compound`. Default `:`. */
+  /** Separator between the keys of grains and pillar, outside of `compound`. Default: `:`. */
   readonly delimiter?: string;
 }
 
-/** What a minion returned for a job. */
+/** Return of a minion for a job. */
 export interface JobReturn {
   readonly minion: string;
-  /** The id of what it is the result of, where the minion ran the job on what it manages. */
+  /** Id of the resource, if the minion ran the job on a resource that it manages. */
   readonly resource?: string;
   readonly fun: string | readonly string[];
   readonly return: WireValue;
   readonly retcode: WireValue;
   readonly success: WireValue;
-  /** Name of the outputter that the function asked for. */
+  /** Name of the outputter that the function requested. */
   readonly out?: string;
-  /** Milliseconds since 1970. */
+  /** Time at which the return was accepted, in milliseconds since 1970. */
   readonly receivedAt: number;
 }
 
-/** One minion's line in the ledger of a job. */
+/** State of one minion in a job. */
 export interface Delivery {
   readonly minion: string;
   readonly state: DeliveryState;
-  /** When its return was taken, milliseconds since 1970. */
+  /** Time at which its return was accepted, in milliseconds since 1970. */
   readonly receivedAt?: number;
-  /** For silent ones. */
+  /** Reason for the state `silent`. */
   readonly reason?: SilenceReason;
-  /** When its last verified request came, milliseconds since 1970, for silent and reconnecting ones. */
+  /**
+   * Time of its last verified request, in milliseconds since 1970. Present for `silent` and
+   * `reconnecting`.
+   */
   readonly lastHeardAt?: number;
 }
 
-/** How a minion stands to a job. */
+/** State of a minion in a job. */
 export type DeliveryState =
-  /** It returned. */
+  /** The minion returned. */
   | 'answered'
-  /** It returned, and says that it failed. */
+  /** The minion returned a failure. */
   | 'failed'
-  /** It said, when it was asked, that it is still at it. */
+  /** The minion confirmed that the job still runs. */
   | 'running'
-  /** Somebody still waits for it. */
+  /** A caller still waits for the minion. */
   | 'waiting'
-  /** It had not come back from a restart of the master in time for the job. */
+  /** The minion had not reconnected in time after a restart of the master. */
   | 'reconnecting'
-  /** Nothing came, and nobody waits. */
+  /** The minion returned nothing, and no caller waits. */
   | 'silent';
 
-/** How a master knows that a minion is there. */
+/** Evidence that a minion is connected. */
 type PresenceEvidence =
-  /** It said so over its publish connection, with its token (TCP). */
+  /** The minion announced itself with its token on its publish connection (TCP). */
   | 'announcement'
-  /** Somebody listens to its own topic (ZeroMQ with `zmq_filtering`). */
+  /** A client subscribes to the minion's own topic (ZeroMQ with `zmq_filtering`). */
   | 'topic'
-  /** Somebody listens at the address that its last authenticated request came from. */
+  /** A client subscribes from the address of the minion's last authenticated request. */
   | 'address';
 
-/** Why a name is in a {@link TargetPlan}. */
+/** Reason why a name is in a {@link TargetPlan}. */
 export type PlannedMinion =
   | {
       readonly id: string;
       readonly reason: 'matched';
-      /** The conditions that are met; the whole target where it only takes others away. */
+      /** Conditions that match. The whole target if it consists of exclusions only. */
       readonly by: readonly string[];
     }
-  /** It may match: its grains or pillar are not known. */
+  /** The minion may match: its grains or pillar are unknown. */
   | { readonly id: string; readonly reason: 'facts-unknown' }
-  /** It is listed, and has no accepted key. */
+  /** The minion is listed, but has no accepted key. */
   | { readonly id: string; readonly reason: 'missing' };
 
-/** Why nothing came, as far as a master can know. */
+/** Reason why a minion returned nothing, as far as the master knows. */
 export type SilenceReason =
-  /** Its key is not accepted, or no longer. */
+  /** Its key is not, or no longer, accepted. */
   | 'key-not-accepted'
-  /** Not heard since the start of this master. */
+  /** The minion has sent nothing since this master started. */
   | 'never-heard'
-  /** Heard last before the job was published. */
+  /** The minion sent its last request before the job was published. */
   | 'not-heard-since'
-  /** Some subscribers, perhaps this one, were passed over because their queue was full. */
+  /** Some subscribers, possibly this one, were skipped because their queue was full. */
   | 'queue-full'
-  /** It was heard after the job was published, but returned nothing. */
+  /** The minion sent requests after the job was published, but returned nothing. */
   | 'no-return'
-  /** It was never sent: the process that published it ended before. */
+  /** The job was never sent to it: the publishing process ended before. */
   | 'not-sent'
-  /** The process that published it ended meanwhile: whether the minion ran it cannot be learned. */
+  /** The publishing process ended during the job, so it is unknown whether the minion ran it. */
   | 'unknown';

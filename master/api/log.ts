@@ -1,7 +1,7 @@
 import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'pino';
 import type { LogLevel } from '#config';
 
-/** Salt's levels, from the quietest on, in pino's. */
+/** Salt's log levels, least verbose first, with the corresponding levels of pino. */
 const pinoLevels: Readonly<Record<LogLevel, string>> = {
   quiet: 'silent',
   critical: 'fatal',
@@ -15,10 +15,13 @@ const pinoLevels: Readonly<Record<LogLevel, string>> = {
   all: 'trace',
 };
 
-/** Every level that Salt knows, from the quietest on. */
+/** All log levels of Salt, least verbose first. */
 export const logLevels: readonly string[] = Object.keys(pinoLevels);
 
-/** Fields that never reach a log, wherever they stand; a net under not logging them at all. */
+/**
+ * Fields that are redacted at any depth of two. A safeguard for fields that should not be logged at
+ * all.
+ */
 const secretFields = [
   'aes',
   'arg',
@@ -37,30 +40,30 @@ const secretFields = [
   'token',
 ];
 
-/** Where lines go, and from which level on. */
+/** Destination of log lines, with its minimum level. */
 export interface LogTarget {
   readonly level: LogLevel;
   readonly stream: DestinationStream;
 }
 
-/** A root logger whose levels can be changed. */
+/** Root logger with adjustable levels. */
 export interface RootLog {
   readonly logger: Logger;
-  /** The level of each target, in their order; loggers that were derived follow. */
+  /** Sets the level of each target, in their order. Derived loggers follow. */
   setLevels(levels: readonly LogLevel[]): void;
 }
 
-/** The root logger of a master or a command: JSON lines, secrets redacted. */
+/** Creates the root logger of a master or a command. It writes JSON lines with secrets redacted. */
 export function createLogger(level: LogLevel, destination?: DestinationStream): Logger {
   const options = pinoOptions(level);
   return destination === undefined ? pino(options) : pino(options, destination);
 }
 
-/** A root logger that writes to several places, each from a level of its own on. */
+/** Creates a root logger that writes to several targets, each with its own level. */
 export function createRootLog(targets: readonly LogTarget[]): RootLog {
   const fan = new LogFan(targets);
   const children: Logger[] = [];
-  // A derived logger keeps a level of its own, so each must be told.
+  // Derived loggers have their own level, so that each must be set.
   const onChild = (child: Logger): void => void children.push(child);
   const logger = pino({ ...pinoOptions(fan.lowestLevel), onChild }, fan);
   return {
@@ -72,13 +75,13 @@ export function createRootLog(targets: readonly LogTarget[]): RootLog {
   };
 }
 
-/** A stream that has this is told the level of each line by pino. */
+/** Property with which a stream asks pino to set `lastLevel` before each line. */
 const asksForLevel: unique symbol = Symbol.for('pino.metadata');
 
-/** Hands each line to the targets that want its level. */
+/** Stream that passes each line to the targets with a sufficient level. */
 class LogFan implements DestinationStream {
   readonly [asksForLevel] = true;
-  /** Set by pino before each line. */
+  /** Level of the next line, set by pino. */
   lastLevel = 0;
   #targets: readonly LogTarget[];
 
@@ -86,7 +89,7 @@ class LogFan implements DestinationStream {
     this.#targets = targets;
   }
 
-  /** What the most talkative target wants. */
+  /** Level of the most verbose target. */
   get lowestLevel(): LogLevel {
     const levels = this.#targets.map(({ level }) => level);
     return levels.reduce((a, b) => (threshold(b) < threshold(a) ? b : a), 'quiet');
@@ -117,7 +120,7 @@ function pinoOptions(level: LogLevel): LoggerOptions {
   };
 }
 
-/** Says nothing: the default where a service gives no logger. */
+/** Creates a logger without output, the default if a program supplies none. */
 export function createSilentLogger(): Logger {
   return pino({ level: 'silent' });
 }

@@ -1,6 +1,6 @@
 /**
- * What a master does for a service or an operator. The library gives it in the process, the local
- * socket to commands on the same host: both are this one interface.
+ * The interface of a running master, for services and operators. The library offers it in the
+ * process, and the local socket offers it to commands on the same host.
  */
 
 import type { Explanation, PolicyRule } from '#acl';
@@ -37,176 +37,195 @@ import type {
   TokenSelection,
 } from './users.ts';
 
-/** A minion with an accepted key, and whether it is there. */
+/** Minion with an accepted key. */
 export interface MinionInfo {
   readonly id: string;
-  /** Whether it listens to publications, as far as that can be told. */
+  /** Whether the minion is subscribed to publications, as far as the master knows. */
   readonly isPresent: boolean;
   /**
-   * Present if it may be another minion that listens: fewer connections come from its address than
-   * minions were heard from there.
+   * Present if the connection may belong to another minion: its address has fewer connections than
+   * active minions.
    */
   readonly isUnsure?: true;
-  /** Its last verified request, milliseconds since 1970. Absent: none since the start. */
+  /**
+   * Time of its last verified request, in milliseconds since 1970. Absent if there was none since
+   * the start.
+   */
   readonly heardAt?: number;
-  /** True where it does not connect again by itself after a restart of the master. */
+  /** Present if the minion does not reconnect by itself after a restart of the master. */
   readonly needsOwnRestart?: true;
 }
 
-/** A job whose minions have not all answered yet. */
+/** Job that still waits for minions. */
 export interface JobProgress {
   readonly jid: string;
   readonly fun: string | readonly string[];
-  /** How many minions it was published to. */
+  /** Number of minions to which it was published. */
   readonly minions: number;
   readonly answered: number;
-  /** Milliseconds since 1970. */
+  /** Time of the publication, in milliseconds since 1970. */
   readonly publishedAt: number;
 }
 
-/** The states of a minion's key, in Salt's order of listing. */
+/** States of a minion's key, in the order in which Salt lists them. */
 export type KeyState = 'accepted' | 'denied' | 'pending' | 'rejected';
 
-/** A minion's key. */
+/** Public key of a minion, with its state. */
 export interface KeyInfo {
   readonly id: string;
   readonly state: KeyState;
-  /** As Salt prints it: hex pairs joined by `:`, by `hash_type`. */
+  /** Fingerprint as Salt prints it: hex pairs separated by `:`, computed with `hash_type`. */
   readonly fingerprint: string;
-  /** PEM text. */
+  /** Public key in PEM format. */
   readonly publicKey: string;
-  /** Highest protocol version that the id has proved; 0: none yet. */
+  /** Highest protocol version that the id has used. 0 if none yet. */
   readonly protocol: number;
-  /** Sign-ins with another key than this one since the start. */
+  /** Number of sign-ins with a different key since the start. */
   readonly conflicts: number;
-  /** Accepted ids that differ from this one in case only, or in how letters are written. */
+  /** Accepted ids that differ from this one only in case or in the encoding of letters. */
   readonly alike?: readonly string[];
-  /** Other accepted ids that have the same key. */
+  /** Other accepted ids with the same key. */
   readonly sharedWith?: readonly string[];
-  /** No new minion may have such an id (`minion_ids`). Absent: one may. */
+  /** Present if new minions may not have such an id (`minion_ids`). */
   readonly isUnusual?: true;
   /** Whether the file of a key that is not accepted holds no RSA public key. Absent: it holds one. */
   readonly isInvalid?: true;
 }
 
-/** The master's own keys, by file name. */
+/** Key file of the master itself. */
 interface LocalKeyInfo {
   readonly name: string;
   readonly fingerprint: string;
 }
 
-/** Which keys an operation is meant for. */
+/** Selection of keys for an operation. */
 export interface KeySelection {
-  /** A glob on ids. */
+  /** Glob pattern for ids. */
   readonly match: string;
-  /** Only the key with this fingerprint. */
+  /** Fingerprint that the key must have. Default: any. */
   readonly fingerprint?: string;
-  /** States to look in beyond the operation's own (accept: pending; reject: pending; delete: all). */
+  /**
+   * Additional states to search. The defaults are `pending` for accept and reject, and all for
+   * delete.
+   */
   readonly include?: readonly KeyState[];
-  /** Only keys in this state, whatever the operation's own are. */
+  /** The only state to search. Replaces the defaults of the operation. */
   readonly state?: KeyState;
 }
 
-/** What an operation did to one key. */
+/** Change that an operation made to one key. */
 export interface KeyChange {
   readonly id: string;
   readonly from: KeyState;
-  /** `undefined`: deleted. */
+  /** New state, or `undefined` if the key was deleted. */
   readonly to?: KeyState;
 }
 
-/** A transport that is served. */
+/** Status of a transport that the master serves. */
 export interface TransportStatus {
-  /** Salt's name of it: `zeromq`, `tcp`, `ws`. */
+  /** Name of the transport in Salt: `zeromq`, `tcp` or `ws`. */
   readonly transport: string;
   readonly requestPort: number;
   readonly publishPort: number;
   readonly subscribers: number;
 }
 
-/** How a master is doing. */
+/** Status of a master. */
 export interface MasterStatus {
   readonly id: string;
   readonly version: string;
   /** Process id. */
   readonly pid: number;
-  /** Milliseconds since 1970. */
+  /** Start of the master, in milliseconds since 1970. */
   readonly startedAt: number;
-  /** Of the first transport. */
+  /** Request port of the first transport. `publishPort` is of the same transport. */
   readonly requestPort: number;
   readonly publishPort: number;
-  /** Every transport that is served. */
+  /** All transports that the master serves. */
   readonly transports: readonly TransportStatus[];
   readonly subscribers: number;
-  /** Whether the disk of the store is full: nothing new is kept, everything else goes on. */
+  /** Whether the disk of the store is full. New data is then not stored; all else continues. */
   readonly storeFull: boolean;
-  /** Whether the audit log cannot be written: records wait, then are lost and counted. */
+  /**
+   * Whether the audit log cannot be written. Records are queued; when the queue is full, they are
+   * dropped and counted.
+   */
   readonly auditFull: boolean;
-  /** `learn`: minions may do what no rule permits. */
+  /** Mode of the policy. With `learn`, minions may also do things that no rule permits. */
   readonly aclMode: 'enforce' | 'learn';
   readonly keys: Readonly<Record<KeyState, number>>;
-  /** Requests refused, delayed or dropped since the start, by reason. */
+  /** Number of requests that were rejected, delayed or dropped since the start, by reason. */
   readonly counters: Readonly<Record<string, number>>;
-  /** Of the cluster that the master is a member of; absent where it is of none. */
+  /** Status of the cluster. Absent if the master belongs to no cluster. */
   readonly cluster?: ClusterStatus;
-  /** What extensions measure, by their names: of `bridge` the outbox, enrolments and runs. */
+  /** Metrics by extension and name. For `bridge` these are the outbox, enrolments and runs. */
   readonly extensions?: Readonly<Record<string, Readonly<Record<string, number>>>>;
 }
 
-/** A key that is to be made. */
+/** Request for a new key. */
 interface NewKey {
   readonly id: string;
-  /** 2048 to 8192. Default 2048. */
+  /** Key size in bits, 2048 to 8192. Default: 2048. */
   readonly bits?: number;
-  /** Delete the key that the id has. Default false. */
+  /** Whether to delete an existing key of the id. Default: false. */
   readonly force?: boolean;
 }
 
-/** A key pair for a minion, PEM. */
+/** Key pair of a minion, in PEM format. */
 interface CreatedKey {
   readonly privatePem: string;
   readonly publicPem: string;
 }
 
-/** Keys: who may sign in. */
+/** Keys that allow minions to sign in. */
 export interface KeysApi {
-  /** @param request with `state` only those. Default: all */
+  /**
+   * Returns the keys, optionally only those in one state.
+   * @param request `state`: the state to return. Default: all
+   */
   list(request?: { readonly state?: KeyState }): Promise<readonly KeyInfo[]>;
   local(): Promise<readonly LocalKeyInfo[]>;
-  /** @throws KeyError ERR_KEY_FINGERPRINT */
+  /** Accepts the selected keys. @throws KeyError ERR_KEY_FINGERPRINT */
   accept(selection: KeySelection): Promise<readonly KeyChange[]>;
-  /** @throws KeyError ERR_KEY_FINGERPRINT */
+  /** Rejects the selected keys. @throws KeyError ERR_KEY_FINGERPRINT */
   reject(selection: KeySelection): Promise<readonly KeyChange[]>;
   delete(selection: KeySelection): Promise<readonly KeyChange[]>;
   /**
-   * Makes a key pair for a minion and accepts it. The private key is told this once and kept nowhere.
-   * @returns `null`: the id is accepted already and `force` is not set, so nothing has changed
-   * @throws KeyError ERR_KEY_ID, ERR_KEY_STATE for a rejected key without `force`; MasterError
-   * ERR_ARGS for a size of another kind
+   * Creates a key pair for a minion and accepts it. The private key is returned only here and not
+   * stored.
+   * @returns `null` if the id is already accepted and `force` is not set; nothing changes then
+   * @throws KeyError ERR_KEY_ID; ERR_KEY_STATE for a rejected key without `force`; MasterError
+   * ERR_ARGS for an invalid key size
    */
   create(request: NewKey): Promise<CreatedKey | null>;
-  /** Forgets the protocol version that an id has proved, so that a lower one is heard again. */
+  /**
+   * Resets the protocol version that an id has used, so that the master accepts lower versions
+   * again.
+   */
   unpin(id: string): Promise<void>;
 }
 
-/** A job that was published. With nobody to publish to, `minions` is empty and it was not. */
+/**
+ * Result of publishing a job. If the target matches no minion, `minions` is empty and nothing was
+ * published.
+ */
 export interface JobReceipt {
   readonly jid: string;
   readonly minions: readonly string[];
-  /** Names in the target that it was not published to. */
+  /** Names in the target to which the job was not published. */
   readonly missing: readonly string[];
   /** Present if the caller's rights limited the target to minions that they name. */
   readonly isNarrowed?: true;
-  /** Subscribers that were passed over because their queue was full. */
+  /** Number of subscribers that were skipped because their queue was full. */
   readonly skipped: number;
-  /** Why the target could not be read; nobody is meant then. */
+  /** Reason why the target is invalid. It then matches no minion. */
   readonly problem?: string;
 }
 
-/** Jobs: what minions are asked to do. */
+/** Jobs that minions execute. */
 interface JobsApi {
   /**
-   * Publishes a job and waits for nobody; its returns are kept (see {@link JobsApi.show}).
+   * Publishes a job without waiting. Its returns are stored (see {@link JobsApi.show}).
    * @throws MasterError ERR_BAD_TGT, ERR_ARGS
    */
   publish(request: PublishRequest): Promise<JobReceipt>;
@@ -216,215 +235,236 @@ interface JobsApi {
    */
   run(request: RunRequest, signal?: AbortSignal): AsyncIterable<JobUpdate>;
   /**
-   * Runs on so many minions at a time. Nothing is published before the first read.
+   * Runs a job on a limited number of minions at a time. Nothing is published before the first
+   * read.
    * @throws MasterError ERR_BAD_TGT, ERR_ARGS
    */
   batch(request: BatchRequest, signal?: AbortSignal): AsyncIterable<BatchUpdate>;
   /**
-   * Follows a job that was published before, also by an earlier master process, to its end: what
-   * came back meanwhile comes first.
-   * @throws MasterError ERR_JOB_UNKNOWN when none of this jid is kept
+   * Follows a job that was published before, possibly by an earlier master process, to its end.
+   * Returns that have arrived before come first.
+   * @throws MasterError ERR_JOB_UNKNOWN if no job with this jid is stored
    */
   follow(jid: string, signal?: AbortSignal): AsyncIterable<JobUpdate>;
-  /** The jobs that are kept, the latest first. */
+  /** Returns the stored jobs, latest first. */
   list(request?: JobListRequest): Promise<readonly JobSummary[]>;
   /**
-   * One job with what came back until now.
-   * @throws MasterError ERR_JOB_UNKNOWN when none of this jid is kept
+   * Returns one job with the returns received so far.
+   * @throws MasterError ERR_JOB_UNKNOWN if no job with this jid is stored
    */
   show(jid: string): Promise<JobReport>;
-  /** The jobs that are followed, or were published a short while ago, the latest first. */
+  /** Returns the jobs that a caller follows or that were published recently, latest first. */
   active(): Promise<readonly JobProgress[]>;
-  /** Who a target means, and why; nothing is published. @throws MasterError ERR_BAD_TGT */
+  /**
+   * Returns the minions that a target matches, with reasons. Publishes nothing.
+   * @throws MasterError ERR_BAD_TGT
+   */
   plan(request: TargetRequest): Promise<TargetPlan>;
 }
 
-/** Which events to follow. */
+/** Selection of events to follow. */
 export interface EventsRequest {
-  /** A glob on the tag, for instance `salt/job/*`; or several, any of which fits. Default: all. */
+  /** Glob pattern for the tag, for instance `salt/job/*`, or several alternatives. Default: all. */
   readonly match?: string | readonly string[];
   /**
-   * {@link MasterEvent.id} of the last one that was read: those that followed it come first, and
-   * `saltbridge/events/missed` wherever some may be missing. Default: from now on.
+   * {@link MasterEvent.id} of the last event read. The subscription starts with the events after
+   * it, and contains `saltbridge/events/missed` at each possible gap. Default: new events only.
    */
   readonly after?: string;
 }
 
-/** Events: what happens. */
+/** Events of the master. */
 export interface EventsApi {
   /**
-   * Events from now on: the master listens when it resolves.
-   * @throws from the iteration MasterError ERR_READER_DROPPED when read too slowly
+   * Subscribes to new events. The subscription is active when the promise resolves.
+   * @throws MasterError ERR_READER_DROPPED from the iteration if the reader is too slow
    */
   subscribe(request?: EventsRequest, signal?: AbortSignal): Promise<AsyncIterable<MasterEvent>>;
-  /** Fires an event; nobody is waited for. */
+  /** Publishes an event without waiting for subscribers. */
   fire(tag: string, data: WireMap): Promise<void>;
-  /** The latest signals that minions were not permitted to emit. */
+  /** Returns the latest signals that minions were not permitted to emit. */
   denials(): Promise<readonly Denial[]>;
 }
 
-/** From when on, and how, to learn. */
+/** Options for deriving a policy from recorded decisions. */
 interface LearnRequest {
-  /** Milliseconds since 1970: what was asked for since then. Default: all that is recorded. */
+  /**
+   * Start of the recorded requests to use, in milliseconds since 1970. Default: all recorded
+   * requests.
+   */
   readonly since?: number;
-  /** Put `${minion.id}` where a part of a tag is the sender's id. Default false. */
+  /** Whether to write `${minion.id}` where a part of a tag is the sender's id. Default: false. */
   readonly generalise?: boolean;
 }
 
-/** Rules to try. */
+/** Rules to test against recorded decisions. */
 interface ReplayRequest {
-  /** All of them: what `peer`, `mine_get` and the like make of a configuration too. */
+  /**
+   * The complete rule set, including the rules that `peer`, `mine_get` and similar options produce.
+   */
   readonly rules: readonly PolicyRule[];
-  /** Milliseconds since 1970. Default: all that is recorded. */
+  /** Start of the recorded decisions to use, in milliseconds since 1970. Default: all. */
   readonly since?: number;
 }
 
-/** The policy: who may do what. */
+/** Access policy of the master. */
 export interface AclApi {
   /**
-   * What the policy in force would decide, and why; nothing is done or used up.
+   * Returns the decision of the current policy, with the reason. Has no effect and consumes no
+   * limit.
    * @throws MasterError ERR_BAD_TGT
    */
   explain(request: ExplainRequest): Promise<Explanation>;
-  /** The least policy that permits what no rule permitted until now. Nothing is put in force. */
+  /**
+   * Returns the smallest policy that permits the requests that no rule has permitted so far. The
+   * policy is not activated.
+   */
   learn(request?: LearnRequest): Promise<LearnedPolicy>;
   /**
-   * What rules would decide otherwise than was decided, in place of those in force. Nothing is
-   * put in force.
-   * @throws PolicyError for rules that cannot be used
+   * Returns the recorded decisions that would change if these rules replaced the current policy.
+   * The rules are not activated.
+   * @throws PolicyError for invalid rules
    */
   replay(request: ReplayRequest): Promise<ReplayReport>;
   /**
-   * Reads the configuration again and takes over what a running master can, the policy among it:
-   * all of it or nothing.
-   * @throws ConfigError, PolicyError: what was in force stays; MasterError ERR_NOT_RELOADABLE
+   * Reloads the configuration and applies the options that a running master can change, including
+   * the policy. Applies all changes or none.
+   * @throws ConfigError, PolicyError if the configuration is invalid, and the current one stays
+   * active; MasterError ERR_NOT_RELOADABLE
    */
   reload(): Promise<ReloadReport>;
-  /** Forgets the recorded decisions: what is learned begins anew. */
+  /** Deletes the recorded decisions, so that learning starts again. */
   forget(): Promise<void>;
 }
 
-/** The log of who did what. */
+/** Audit log of the master. */
 export interface AuditApi {
   /**
-   * Resolves when all that was audited until now is on disk.
-   * @returns the last record; `null` where nothing is audited
+   * Resolves when all records so far are on disk.
+   * @returns the last record, or `null` if auditing is disabled
    */
   flush(): Promise<StoredHead | null>;
 }
 
-/** A reaction as it is configured, and how busy it is. */
+/** Configured reaction with its load. */
 export interface ReactionInfo extends Reaction {
-  /** Runs in the queue that have not begun. */
+  /** Number of queued runs that have not started. */
   readonly waiting: number;
-  /** Runs whose job has left, or whose runner was started. */
+  /** Number of runs whose job was published or whose runner was started. */
   readonly running: number;
 }
 
-/** A run of a reaction. */
+/** Run of a reaction. */
 export interface ReactionRun {
-  /** Of the job or the runner. */
+  /** Jid of the job or the runner. */
   readonly jid: string;
   readonly reaction: string;
-  /** Tag of the event that it follows from. */
+  /** Tag of the event that triggered the run. */
   readonly tag: string;
-  /** The minion that emitted the event. Absent: the master itself. */
+  /** Minion that emitted the event. Absent if the master emitted it. */
   readonly sender?: string;
   readonly kind: 'run' | 'command' | 'runner' | 'wheel';
   readonly fun: string;
   readonly state: 'waiting' | 'running' | ReactionOutcome;
-  /** Milliseconds since 1970. */
+  /** Time at which the run was queued, in milliseconds since 1970. */
   readonly queuedAt: number;
-  /** Milliseconds since 1970. Absent: it is not over. */
+  /** End of the run, in milliseconds since 1970. Absent while it is not over. */
   readonly endedAt?: number;
-  /** Why, for a person. */
+  /** Explanation in English, for operators. */
   readonly reason?: string;
 }
 
-/** Which runs of reactions. */
+/** Selection of reaction runs. */
 interface ReactionRunsRequest {
   /** Name of the reaction. Default: all. */
   readonly reaction?: string;
-  /** Default 100. */
+  /** Maximum number of runs. Default: 100. */
   readonly limit?: number;
 }
 
-/** Reactions: what follows from events. */
+/** Reactions to events. */
 export interface ReactionsApi {
   list(): Promise<readonly ReactionInfo[]>;
   /** @throws MasterError ERR_REACTION_UNKNOWN */
   show(name: string): Promise<ReactionInfo>;
-  /** Runs that are kept: those that are not over, then the latest. */
+  /** Returns the stored runs: unfinished ones first, then the latest. */
   runs(request?: ReactionRunsRequest): Promise<readonly ReactionRun[]>;
 }
 
-/** Whose pillar is asked about. */
+/** Minion whose pillar to compute. */
 interface PillarQuestion {
-  /** A minion's id; its grains are those that it last sent. */
+  /** Id of the minion. The grains are those that it sent last. */
   readonly minion: string;
-  /** As if the minion asked with them. Default: neither. */
+  /** Environments that the minion would request. Default: none. */
   readonly saltenv?: string;
   readonly pillarenv?: string;
 }
 
-/** Where a value of a pillar comes from. */
+/** Sources of a value in a pillar. */
 export interface PillarExplanation {
-  /** `null` also where there is none. */
+  /** The value, or `null` if there is none. */
   readonly value: WireValue;
-  /** Whether it would be another without the minion's own grains. */
+  /** Whether the value would differ without the minion's own grains. */
   readonly followsFromGrains: boolean;
-  /** The files that give something there, the one that wins last; at most 200. */
+  /** Files that contribute to the value, in order of increasing precedence. At most 200. */
   readonly files: readonly PillarOrigin[];
-  /** How many more lie under them. */
+  /** Number of further contributing files, with lower precedence. */
   readonly omitted: number;
 }
 
-/** Minions' pillar as it would be now. */
+/** Pillar of minions, computed from the current sources. */
 export interface PillarApi {
   show(question: PillarQuestion): Promise<FactMap>;
   /**
-   * @param question with `key`: keys with `:` between them; default all of the pillar
-   * @throws MasterError ERR_NOT_SERVED where a program gives the pillar
+   * Returns the sources of a value.
+   * @param question `key`: keys separated by `:`. Default: the whole pillar
+   * @throws MasterError ERR_NOT_SERVED if a program supplies the pillar
    */
   explain(question: PillarQuestion & { readonly key?: string }): Promise<PillarExplanation>;
-  /** What would change in the pillar that the minion last got. */
+  /** Returns the differences to the pillar that the minion received last. */
   diff(question: PillarQuestion): Promise<readonly PillarDifference[]>;
 }
 
-/** Functions that run on the master: runners, or wheel functions. */
+/** Functions that run on the master: runners or wheel functions. */
 interface FunctionsApi {
   /**
-   * Runs one to its end. That it failed is a result, not an error.
+   * Runs a function and waits for its result. A failure is a result, not an error.
    * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS; nothing was run then
    */
   run(call: FunctionCall): Promise<FunctionResult>;
   /**
-   * Starts one and waits for nothing; what it comes to is told by `<tag>/ret`.
+   * Starts a function without waiting. The event `<tag>/ret` reports its result.
    * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS; nothing was started then
    */
   start(call: FunctionCall): Promise<StartedCall>;
-  /** What there is: name → text. @param prefix a module or a function. Default: all */
+  /**
+   * Returns the documentation of the functions, by name.
+   * @param prefix a module or a function. Default: all
+   */
   docs(prefix?: string): Promise<Readonly<Record<string, string>>>;
 }
 
-/** The store: what must survive. */
+/** Persistent store of the master. */
 export interface StoreApi {
   /**
-   * Makes a backup of the store, as it is at one moment, while the master runs: a file (0600) that
-   * appears whole or not at all. The seal key and the PKI directory are not in it.
-   * @param target - a file that is not there, or a directory, where it is named by the time; the
-   * whole path, as the master's process sees it
+   * Creates a consistent backup of the store while the master runs. The backup is a file (mode
+   * 0600) that appears complete or not at all. It does not contain the seal key and the PKI
+   * directory.
+   * @param target absolute path, as the master's process sees it: a file that does not exist, or a
+   * directory in which the file is named by the time
    * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL; MasterError ERR_ARGS
    */
   backup(target: string): Promise<BackupReceipt>;
 }
 
-/** What somebody who logged in may ask for; the policy decides each time. */
+/** Operations of a logged-in user. The policy decides on each call. */
 export interface UserApi {
   /**
-   * As {@link JobsApi}; a job goes to the minions that its target means for certain, by name. Whoever
-   * may not do everything follows jobs whose ids are bound to them, as clients of a cluster choose them.
-   * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN; nothing was done then
+   * Same as {@link JobsApi}. A job is sent by name to the minions that its target certainly
+   * matches. Users without full rights can follow only jobs whose ids are bound to them, as clients
+   * of a cluster choose them.
+   * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN; nothing was done
+   * then
    */
   readonly jobs: Pick<JobsApi, 'publish' | 'run' | 'batch' | 'follow'>;
   /** @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN */
@@ -432,96 +472,111 @@ export interface UserApi {
   /** @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN */
   readonly wheel: Pick<FunctionsApi, 'run' | 'start'>;
   /**
-   * Whether they may run a function without arguments, or read events of a tag; nothing is done,
-   * and nothing audited.
-   * @param name of the function, or the tag
+   * Returns whether the user may run a function without arguments, or read events of a tag. The
+   * check has no effect and is not audited.
+   * @param name the function, or the tag
    * @throws AuthenticationError ERR_EAUTH_TOKEN
    */
   permits(action: 'runner' | 'wheel' | 'subscribe', name: string): Promise<boolean>;
   readonly events: UserEventsApi;
   /**
-   * For who may call the wheel function `key.gen_accept` with this `id_`.
+   * Keys. Requires the right to call the wheel function `key.gen_accept` with this `id_`.
    * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN
    */
   readonly keys: Pick<KeysApi, 'create'>;
   /**
-   * Resolves for who may do everything: publish what they like to whom they like, and call every
-   * runner and wheel function, without a condition. Both answers are audited.
-   * @param what for what it is asked, for the audit log
-   * @returns who that is, for what is done then
+   * Resolves if the user has full rights: they may publish any job to any minion, and call every
+   * runner and wheel function, without a condition. Both outcomes are audited.
+   * @param what purpose of the check, for the audit log
+   * @returns the user, for later audit records
    * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN
    * @internal
    */
   requireFullRights(what: string): Promise<AuditRequester>;
   /**
-   * What a client that knows several masters asks of each; nothing of it is audited.
+   * Returns the facts that a client with several masters needs from each. Not audited.
    * @throws AuthenticationError ERR_EAUTH_TOKEN
    * @internal
    */
   describeMaster(): Promise<MasterDescription>;
 }
 
-/** What a master says of itself to a client that knows several. */
+/** Description of a master for a client that uses several. */
 export interface MasterDescription {
-  /** Names where its jobs are kept: the log of its cluster. `undefined`: it is by itself. */
+  /**
+   * Identifier of the shared job storage: the log of the cluster. Absent if the master belongs to
+   * no cluster.
+   */
   readonly jobs?: string;
-  /** Whether it takes jobs, key changes and log-ins. */
+  /** Whether the master accepts jobs, key changes and log-ins. */
   readonly isReady: boolean;
-  /** Whether this user may do everything, and so look up jobs. */
+  /** Whether the user has full rights and can therefore look up any job. */
   readonly hasFullRights: boolean;
   /**
-   * What job ids end with that this user may choose, and look up: those of nobody else do. Absent:
-   * any, for who may do everything.
+   * Suffix of the job ids that this user may choose and look up. It is unique to the user. Absent
+   * for users with full rights, who may use any id.
    */
   readonly ownJobs?: string;
 }
 
-/** Events as a user has them. */
+/** Events that a user may access. */
 interface UserEventsApi {
   /**
-   * Events: all of them for who may publish everything; for others those of the jobs and calls
-   * that they began, and the tags that a rule lets them `subscribe`. Listens when it resolves;
-   * ends with the token.
+   * Subscribes to events. Users who may publish everything receive all events. Others receive those
+   * of the jobs and calls that they started, and the tags that a rule permits them to `subscribe`.
+   * The subscription is active when the promise resolves, and ends with the token.
    * @throws AuthenticationError ERR_EAUTH_TOKEN; from the iteration MasterError ERR_READER_DROPPED
    */
   subscribe(request?: EventsRequest, signal?: AbortSignal): Promise<AsyncIterable<MasterEvent>>;
-  /** The same, all that wait at once: for who hands them on to many readers. Never an empty list. */
+  /**
+   * Subscribes to the same events in batches of all pending ones, for servers with many readers. A
+   * batch is never empty.
+   */
   subscribeBatches(
     request?: EventsRequest,
     signal?: AbortSignal,
   ): Promise<AsyncIterable<readonly MasterEvent[]>>;
   /**
-   * Fires an event, for who may run the runner `event.send` with this tag.
+   * Publishes an event. Requires the right to run the runner `event.send` with this tag.
    * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN
    */
   fire(tag: string, data: WireMap): Promise<void>;
 }
 
-/** Log-ins of users, by what `external_auth` names. */
+/** Log-ins of users with the backends of `external_auth`. */
 interface LoginsApi {
   /**
-   * Makes a token for whoever the credentials belong to.
-   * @throws AuthenticationError ERR_EAUTH (not before a quarter of a second), ERR_EAUTH_LIMIT,
+   * Verifies the credentials and creates a token.
+   * @throws AuthenticationError ERR_EAUTH (after at least 250 ms), ERR_EAUTH_LIMIT,
    * ERR_EAUTH_UNAVAILABLE
    */
   login(request: LoginRequest): Promise<Login>;
-  /** Whom a token belongs to. @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE */
+  /**
+   * Returns the owner of a token.
+   * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE
+   */
   identify(token: string): Promise<TokenInfo>;
-  /** Ends a token at once. @returns whether it was valid */
+  /**
+   * Revokes a token immediately.
+   * @returns whether it was valid
+   */
   logout(token: string): Promise<boolean>;
-  /** The tokens that are valid. */
+  /** Returns the valid tokens. */
   list(): Promise<readonly TokenInfo[]>;
-  /** Ends tokens at once, for everybody. @returns those that it ended */
+  /**
+   * Revokes the selected tokens immediately.
+   * @returns the tokens that were revoked
+   */
   revoke(selection: TokenSelection): Promise<readonly TokenInfo[]>;
   /**
-   * Whom a token belongs to, once; the iteration is over when the token is: at once after a
-   * log-out, within a minute after its user was disabled.
+   * Returns the owner of a token once, and ends the iteration when the token ends: immediately
+   * after a log-out, and within a minute after the user was disabled.
    * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE
    */
   follow(token: string, signal?: AbortSignal): AsyncIterable<TokenInfo>;
 }
 
-/** Everything that a running master offers. */
+/** Complete interface of a running master. */
 export interface MasterApi {
   readonly keys: KeysApi;
   readonly jobs: JobsApi;
@@ -529,13 +584,13 @@ export interface MasterApi {
   readonly acl: AclApi;
   readonly audit: AuditApi;
   readonly logins: LoginsApi;
-  /** The interface as the owner of a token has it. The token is looked at by each call. */
+  /** Returns the interface for the owner of a token. Each call verifies the token. */
   asUser(token: string): UserApi;
   readonly reactions: ReactionsApi;
   readonly pillar: PillarApi;
-  /** The minions that listen to publications now, and how that is known. */
+  /** Returns the minions that are subscribed to publications, with the evidence. */
   presence(): Promise<readonly PresentMinion[]>;
-  /** Every minion with an accepted key, in the order of their keys. */
+  /** Returns all minions with an accepted key, in the order of their keys. */
   minions(): Promise<readonly MinionInfo[]>;
   /** Salt's runners: `jobs.list_jobs`, `manage.up`, … */
   readonly runners: FunctionsApi;
@@ -544,11 +599,11 @@ export interface MasterApi {
   readonly store: StoreApi;
   readonly cluster: ClusterApi;
   status(): Promise<MasterStatus>;
-  /** What was counted and timed since the start; docs/metrics.md has the names. */
+  /** Returns counters and timings since the start. docs/metrics.md lists the names. */
   metrics(): Promise<readonly MetricFamily[]>;
 }
 
-/** The interface in the process of the master, where a call may name who asked for it. */
+/** Interface inside the master's process, where a call can name its requester. */
 export interface InProcessApi extends MasterApi {
   readonly keys: Pick<KeysApi, 'list' | 'local'> & WithRequester<Omit<KeysApi, 'list' | 'local'>>;
   readonly jobs: InProcessJobsApi;
@@ -568,7 +623,7 @@ export interface InProcessJobsApi extends JobsApi {
   batch(request: BatchRequest & JobOrigin, signal?: AbortSignal): AsyncIterable<BatchUpdate>;
 }
 
-/** Functions that run on the master, for whoever asked. */
+/** Functions of the master, with the requester of a call. */
 export interface InProcessFunctionsApi extends FunctionsApi {
   run(call: FunctionCall & Requested): Promise<FunctionResult>;
   start(call: FunctionCall & Requested): Promise<StartedCall>;

@@ -1,27 +1,27 @@
 import type { FactMap, WireMap, WireValue } from '#minion-protocol';
 
-/** A value that is another one. */
+/** Difference between two versions of a pillar. */
 export interface PillarDifference {
-  /** Keys with `:` between them. */
+  /** Keys separated by `:`. */
   readonly path: string;
-  /** Absent: it was not there. */
+  /** Previous value. Absent if the key was added. */
   readonly before?: WireValue;
-  /** Absent: it is not there any more. */
+  /** Current value. Absent if the key was removed. */
   readonly after?: WireValue;
 }
 
-/** A file that says something of a value. */
+/** File that contributes to a value. */
 export interface PillarOrigin {
   readonly saltenv: string;
   readonly sls: string;
-  /** Below its root. */
+  /** Path of the file below its root. */
   readonly file: string;
-  /** From 1; where the key stands in one line of the file only. */
+  /** Line number, starting at 1. Present only if the key occurs in exactly one line of the file. */
   readonly line?: number;
   readonly value: WireValue;
 }
 
-/** What a pillar may depend on. `id` is verified, all else is the minion's own word. */
+/** Inputs of a pillar. Only `id` is verified; the other values are claims of the minion. */
 export interface PillarRequest {
   readonly id: string;
   readonly grains: WireMap;
@@ -29,21 +29,24 @@ export interface PillarRequest {
   readonly pillarenv: string | undefined;
 }
 
-/** Gives a minion its pillar. A rejected promise keeps the minion from running states. */
+/**
+ * Function that returns the pillar of a minion. If the promise is rejected, the minion cannot run
+ * states.
+ */
 export type PillarProvider = (request: PillarRequest) => Promise<WireMap>;
 
 /**
- * The minion whose pillar is asked for. The id is verified. Grains are left out, so that no claim of
- * a minion decides what it gets [THREATS M-09].
+ * Minion whose pillar is requested. The id is verified. Grains are excluded, so that no claim of a
+ * minion decides what it receives [THREATS M-09].
  */
 type ExtPillarRequest = Pick<PillarRequest, 'id' | 'saltenv' | 'pillarenv'>;
 
 /**
- * A source of pillar beside the files, as `ext_pillar` is in Salt. It is asked each time that a
- * minion asks, and may be asked for several minions at once.
+ * External source of pillar data, as `ext_pillar` in Salt. The master calls it for each request of
+ * a minion, possibly for several minions concurrently.
  */
 export interface ExtPillar {
-  /** In errors and in the log. */
+  /** Name of the source in errors and log lines. */
   readonly name: string;
   /**
    * Returns the minion's pillar of this source, or `undefined`. If it fails, the minion's pillar has

@@ -1,18 +1,18 @@
-/** What became of a run. */
+/** Outcome of a reaction run. */
 export type ReactionOutcome =
-  /** Every minion answered, and none failed; or the runner did. */
+  /** Every minion or the runner succeeded. */
   | 'succeeded'
   /** A minion failed or did not answer, or the runner failed. */
   | 'failed'
-  /** It took longer than `timeout`; minions may still be at it. */
+  /** The run exceeded `timeout`. Minions may still execute it. */
   | 'timeout'
-  /** No rule lets the reaction do so. */
+  /** No rule permits the reaction to do this. */
   | 'denied'
-  /** The target means no minion. */
+  /** The target matches no minion. */
   | 'nobody'
-  /** The call cannot be made: its target cannot be read, or there is no such function. */
+  /** The call is invalid: its target cannot be parsed, or the function does not exist. */
   | 'unusable'
-  /** The reaction is not in the configuration any more. */
+  /** The reaction was removed from the configuration. */
   | 'removed'
-  /** The master was stopped when the job had left, or the runner was under way. */
+  /** The master stopped after it had published the job or started the runner. */
   | 'interrupted';

@@ -1,6 +1,6 @@
 import type { WireMap } from '#minion-protocol';
 
-/** What top data may depend on. `id` is verified, all else is the minion's own word. */
+/** Inputs of top data. Only `id` is verified; the other values are claims of the minion. */
 interface TopsRequest {
   readonly id: string;
   readonly grains: WireMap;
@@ -10,5 +10,8 @@ interface TopsRequest {
 /** State files by environment: `{ base: ['users', 'web.server'] }`. */
 type Tops = Readonly<Record<string, readonly string[]>>;
 
-/** Returns the state files of a minion's highstate beside its top file: Salt's `master_tops`. */
+/**
+ * Function that returns state files for a minion's highstate in addition to its top file. Salt:
+ * `master_tops`.
+ */
 export type TopsProvider = (request: TopsRequest) => Promise<Tops>;

@@ -2,67 +2,75 @@ import type { Decision, PolicyRule, RuleAction, Subject } from '#acl';
 import type { WireValue } from '#minion-protocol';
 import type { TargetRequest } from './jobs.ts';
 
-/** What was learned. */
+/** Policy derived from recorded decisions. */
 export interface LearnedPolicy {
   readonly rules: readonly LearnedRule[];
-  /** Refused, and for no rule to permit. */
+  /** Rejected requests that no rule can permit. */
   readonly ungrantable: readonly Omit<RecordedDecision, 'samples'>[];
-  /** Denied by a rule, which was meant. */
+  /** Requests that an explicit rule denied. */
   readonly denied: readonly Omit<RecordedDecision, 'samples'>[];
 }
 
+/** Result of replaying recorded decisions with another policy. */
 export interface ReplayReport {
-  /** Recorded decisions that were looked at, and how often they were made. */
+  /** Number of recorded decisions that were checked. */
   readonly decisions: number;
+  /** Number of requests in these decisions. */
   readonly requests: number;
-  /** Those of which not every example was kept: data in them may be decided otherwise. */
+  /**
+   * Number of decisions with incomplete samples. The new rules may decide differently for the
+   * missing data.
+   */
   readonly uncertain: number;
-  /** Decisions that were too many to be recorded, since the start. */
+  /** Number of decisions since the start that exceeded the capacity of the record. */
   readonly missed: number;
   readonly changes: readonly ReplayChange[];
 }
 
-/** What a log-in gives. */
+/** Result of a log-in. */
 export interface Login extends TokenInfo {
-  /** 64 hexadecimal digits, told this once. */
+  /** The token, 64 hexadecimal digits. It is returned only here. */
   readonly token: string;
-  /** Entries of `external_auth` that are this user's: texts first, sorted, then maps. */
+  /** Entries of `external_auth` that apply to this user: strings first, sorted, then maps. */
   readonly perms: readonly unknown[];
 }
 
-/** A log-in as somebody asks for it. Nothing else of what they send is looked at. */
+/** Log-in request. All other fields that a client sends are ignored. */
 export interface LoginRequest {
   readonly username: string;
   readonly password: string;
-  /** One of those under `external_auth`. */
+  /** Name of a backend under `external_auth`. */
   readonly eauth: string;
-  /** Seconds that the token shall live, where `token_expire_user_override` lets the user choose. */
+  /**
+   * Requested lifetime of the token, in seconds. Used only if `token_expire_user_override` permits
+   * it.
+   */
   readonly tokenExpireSeconds?: number;
-  /** Where they are, for counting failures: an address. Default `local`. */
+  /** Address of the client, used to count failures. Default: `local`. */
   readonly source?: string;
 }
 
-/** A token without the token. */
+/** Description of a token, without the token itself. */
 export interface TokenInfo {
-  /** Names it to operators; nobody can log in with it. */
+  /** Identifier for operators. It cannot be used to log in. */
   readonly id: string;
   readonly user: string;
   readonly eauth: string;
   readonly groups: readonly string[];
-  /** Milliseconds since 1970. */
+  /** Time of the log-in, in milliseconds since 1970. */
   readonly start: number;
-  /** Milliseconds since 1970. */
+  /** Expiry time, in milliseconds since 1970. */
   readonly expire: number;
 }
 
-/** Which tokens to revoke: all that fit everything that is named. */
+/** Selection of tokens to revoke. A token must match all given fields. */
 export interface TokenSelection {
   readonly id?: string;
   readonly user?: string;
   readonly eauth?: string;
 }
 
-/** A request as somebody describes it. Nothing of it is done. */
+/** Hypothetical request to explain. It has no effect. */
 export interface ExplainRequest {
   readonly subject: Subject;
   readonly action:
@@ -76,56 +84,59 @@ export interface ExplainRequest {
     | 'pillar'
     | 'key'
     | 'subscribe';
-  /** Tag, function, path or operation. Several functions of one job are separated by commas. */
+  /** Tag, function, path or operation. Functions of one job are separated by commas. */
   readonly resource: string;
-  /** Arguments as on a command line, `name=value` among them; the same for every function. */
+  /** Arguments as on a command line, including `name=value`. The same for every function. */
   readonly arg?: readonly string[];
-  /** Whom a job is for. Default: not told; rules with `within` do not hold then. */
+  /** Target of a job. Default: unspecified, and rules with `within` do not match then. */
   readonly target?: TargetRequest;
-  /** What is said with a signal. */
+  /** Data of a signal. */
   readonly data?: WireValue;
-  /** Bytes of a signal. Default 0. */
+  /** Size of a signal in bytes. Default: 0. */
   readonly bytes?: number;
-  /** Whose mine it is. */
+  /** Minion whose mine is requested. */
   readonly owner?: string;
 }
 
-/** A rule, and what it was learned from. */
+/** Rule, with the statistics of the requests that it was derived from. */
 export interface LearnedRule {
   readonly rule: PolicyRule;
   readonly count: number;
   readonly firstAt: number;
   readonly lastAt: number;
-  /** What to look at before it is put in force. */
+  /** Notes for the review before the rule is activated. */
   readonly notes: readonly string[];
 }
 
-/** What a minion asked for, as often as it did. Data and arguments are kept by their shapes. */
+/**
+ * Recorded decision about a minion's requests, aggregated. Data and arguments are stored as shapes.
+ */
 export interface RecordedDecision {
   readonly minion: string;
   readonly action: RuleAction;
-  /** Tag, path or operation; of a job its functions. */
+  /** Tag, path or operation. For a job, its functions. */
   readonly texts: readonly string[];
-  /** Whose mine it was. */
+  /** Minion whose mine was requested. */
   readonly owner?: string;
-  /** Whom a job was for. */
+  /** Target minions of a job. */
   readonly minions?: readonly string[];
-  /** One for each shape that was seen: what was said with a signal, or the calls of a job. */
+  /** One sample for each observed shape: the data of a signal, or the calls of a job. */
   readonly samples: readonly WireValue[];
-  /** Whether `samples` has every shape. */
+  /** Whether `samples` contains every observed shape. */
   readonly isWhole: boolean;
-  /** Largest one, bytes; 0 where it has no meaning. */
+  /** Size of the largest request, in bytes. 0 if the size has no meaning. */
   readonly bytes: number;
-  /** What the policy said, whether or not it was learning. */
+  /** Decision of the policy, regardless of whether it was in learning mode. */
   readonly effect: Decision['effect'];
   readonly rule: string;
-  /** Milliseconds since 1970. */
+  /** Time of the first request, in milliseconds since 1970. */
   readonly firstAt: number;
+  /** Time of the last request, in milliseconds since 1970. */
   readonly lastAt: number;
   readonly count: number;
 }
 
-/** A decision that another policy would make otherwise. */
+/** Recorded decision that another policy would change. */
 export interface ReplayChange {
   readonly kind: /** It was permitted, and would be denied. */
     | 'denied'
@@ -134,6 +145,6 @@ export interface ReplayChange {
     /** Another rule would decide the same. */
     | 'other-rule';
   readonly recorded: Omit<RecordedDecision, 'samples'>;
-  /** What would decide. Of several examples, the one that is denied. */
+  /** New decision. If there are several samples, the one that is denied. */
   readonly decision: Decision;
 }

@@ -16,7 +16,7 @@ import {
 } from './arguments.ts';
 import { parseYaml } from './yaml.ts';
 
-/** A text to be read. */
+/** Text to read as YAML, values or command-line words. */
 export type TextTask =
   | { readonly kind: 'yaml'; readonly text: string; readonly maxValues: number }
   | { readonly kind: 'values'; readonly inputs: readonly string[] }
@@ -26,12 +26,15 @@ export type TextTask =
       readonly noParse: readonly string[];
     };
 
-/** What a thread says of one: JSON with marks, or why it is not read. */
+/** Result from a worker thread: marked JSON, or the reason why the text is invalid. */
 export type TextAnswer =
   | { readonly ok: true; readonly json: string }
   | { readonly ok: false; readonly problem: string };
 
-/** @throws Error for what cannot be read; words always can */
+/**
+ * Reads a text.
+ * @throws Error if it is invalid; words are always valid
+ */
 export function readText(task: TextTask): WireValue {
   if (task.kind === 'yaml') {
     const limits = { maxValues: task.maxValues, maxDepth: maxPlainDepth, isPlain: true };
@@ -42,31 +45,32 @@ export function readText(task: TextTask): WireValue {
   return { arg: [...arg], kwarg };
 }
 
-/** Characters that a task has to look at. */
+/** Returns the number of characters that a task has to read. */
 function sizeOf(task: TextTask): number {
   if (task.kind === 'yaml') return task.text.length;
   return task.inputs.reduce((sum, input) => sum + input.length, 0);
 }
 
-/** Characters that are read at once; each may cost thirty microseconds. */
+/** Maximum number of characters that are read on the main thread, at up to 30 µs each. */
 const maxInline = 1024;
 
-/** Milliseconds for one text in a thread. */
+/** Time limit for one text in a worker thread, in milliseconds. */
 const deadlineMs = 10_000;
 
-/** Texts that wait for a thread. */
+/** Maximum number of texts that wait for a worker thread. */
 const maxWaiting = 256;
 
 /**
- * Reads what callers write as YAML: short texts at once, longer ones in a thread with a deadline. Its
- * errors are SyntaxError for what cannot be read, and WorkerPoolError where a thread did not read it.
+ * Reads YAML that callers send. Short texts are read immediately, longer ones in a worker thread
+ * with a deadline. Its errors are SyntaxError for invalid text, and WorkerPoolError if no thread
+ * could read it.
  */
 export class ArgumentReader {
   readonly #maxValues: number;
   readonly #scheduler: StepScheduler;
   readonly #pool: WorkerPool<TextTask, TextAnswer>;
 
-  /** @param maxValues - of one text */
+  /** @param maxValues maximum number of values in one text */
   constructor(maxValues: number, scheduler: StepScheduler = new StepScheduler()) {
     this.#maxValues = maxValues;
     this.#scheduler = scheduler;
@@ -74,7 +78,10 @@ export class ArgumentReader {
     this.#pool = new WorkerPool({ script, deadlineMs, maxWaiting });
   }
 
-  /** Arguments as they are typed. @param noParse - names of keywords whose value stays text */
+  /**
+   * Reads arguments as typed on a command line.
+   * @param noParse names of keywords whose value stays text
+   */
   async readWords(
     inputs: readonly string[],
     noParse: readonly string[] = [],
@@ -84,18 +91,18 @@ export class ArgumentReader {
     return { arg: Array.isArray(arg) ? arg : [], kwarg: isWireMap(kwarg) ? kwarg : {} };
   }
 
-  /** One plain value for each text, none of which is taken for a keyword. */
+  /** Reads one plain value from each text. None is treated as a keyword. */
   async readValues(inputs: readonly string[]): Promise<readonly WireValue[]> {
     const values = await this.#read({ kind: 'values', inputs });
     return Array.isArray(values) ? values : [];
   }
 
-  /** One document of YAML that says no more than JSON can. */
+  /** Reads one YAML document that is limited to JSON's features. */
   readYaml(text: string): Promise<WireValue> {
     return this.#read({ kind: 'yaml', text, maxValues: this.#maxValues });
   }
 
-  /** Ends the threads. */
+  /** Ends the worker threads. */
   close(): Promise<void> {
     return this.#pool.close();
   }
@@ -115,7 +122,9 @@ export class ArgumentReader {
   }
 }
 
-/** Whether a text was not read because of others: the caller may try again. */
+/**
+ * Returns whether a text was not read because of load or shutdown, so that the caller may retry.
+ */
 export function isReaderBusy(error: unknown): boolean {
   return error instanceof WorkerPoolError && (error.reason === 'busy' || error.reason === 'closed');
 }

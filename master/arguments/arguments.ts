@@ -1,6 +1,6 @@
 /**
- * A function's arguments as the `salt` command reads them: each is YAML if it is a scalar, a
- * `[list]` or a `{map}`, else the text as it was typed [salt utils/args.py].
+ * Arguments of a function, parsed as the `salt` command does: each is YAML if it is a scalar, a
+ * `[list]` or a `{map}`. Otherwise it is the text as typed [salt utils/args.py].
  */
 
 import {
@@ -30,20 +30,22 @@ import { Float } from '#template/python/values.ts';
 import { MasterError, type TargetRequest } from '../api/index.ts';
 import { isBeyond64Bits, parseYaml } from './yaml.ts';
 
-/** Arguments, ready to be published. */
+/** Parsed arguments, ready to be published. */
 export interface FunctionArguments {
   readonly arg: readonly WireValue[];
-  /** Has no prototype: every name is one that was typed. */
+  /** Keyword arguments. The map has no prototype, so every name in it was typed. */
   readonly kwarg: Readonly<Record<string, WireValue>>;
 }
 
-/** What a 64 bit jid looks like as a number: the minion wants it as text [salt utils/jid.py]. */
+/**
+ * Form of a jid that was read as a 64-bit number. Minions expect it as text [salt utils/jid.py].
+ */
 const jidText = /^-?\d+$/;
 
 /**
- * Separates `name=value` from positional arguments and reads each.
- * @param inputs as typed
- * @param noParse names of keywords whose value is text whatever it looks like
+ * Separates `name=value` from positional arguments and parses each.
+ * @param inputs arguments as typed
+ * @param noParse names of keywords whose value stays text
  */
 export function parseArguments(
   inputs: readonly string[],
@@ -63,7 +65,7 @@ export function parseArguments(
   return { arg, kwarg };
 }
 
-/** One argument. Never fails: what is not YAML, or not meant as such, is text. */
+/** Parses one argument. Never fails: anything that is not intended as YAML is text. */
 export function parseArgument(text: string): WireValue {
   if (isPlainText(text)) return text;
   let value: WireValue;
@@ -82,7 +84,7 @@ function isPlainText(text: string): boolean {
   return /[\t\r\n]/.test(text);
 }
 
-/** Where Salt prefers the text although it is YAML: nothing must be lost by reading it. */
+/** Returns whether Salt keeps the text although it is YAML, so that no information is lost. */
 function keepsText(text: string, value: WireValue): boolean {
   if (text.includes('#')) return typeof value === 'string' || value === null;
   if (Array.isArray(value)) return !text.startsWith('[');
@@ -98,21 +100,24 @@ function jidAsText(value: WireValue): WireValue {
   return text.length === 20 && jidText.test(text) ? text : value;
 }
 
-/** Levels that a caller's value may have [THREATS A-17]. */
+/** Maximum nesting depth of a caller's value [THREATS A-17]. */
 export const maxPlainDepth = 32;
 
 /**
- * A value of YAML or JSON as one whose maps have text as keys, with no key that means anything to us.
- * @throws SyntaxError for what is too deep, or has text that is no Unicode
+ * Converts a value of YAML or JSON to one whose maps have only text keys. The maps have no
+ * prototype, so that no key has a special meaning.
+ * @throws SyntaxError if it is nested too deeply, or contains invalid Unicode
  */
 export function toPlainValue(value: unknown, depth = 0): WireValue {
-  if (depth > maxPlainDepth) throw new SyntaxError(`more than ${maxPlainDepth} levels`);
+  if (depth > maxPlainDepth)
+    throw new SyntaxError(`the value has more than ${maxPlainDepth} levels`);
   if (typeof value === 'string') return checkedText(value);
   if (value === null || typeof value === 'boolean') return value;
   if (typeof value === 'number' || typeof value === 'bigint') return value;
   if (value instanceof Uint8Array || value instanceof Float) return value;
   if (Array.isArray(value)) return value.map((item) => toPlainValue(item, depth + 1));
-  if (typeof value !== 'object') throw new SyntaxError(`a ${typeof value} is no value of Salt's`);
+  if (typeof value !== 'object')
+    throw new SyntaxError(`values of type ${typeof value} are not supported`);
   const map: WireMap = Object.create(null);
   const entries = value instanceof Map ? [...value] : Object.entries(value);
   for (const [key, item] of entries) map[checkedText(String(key))] = toPlainValue(item, depth + 1);
@@ -120,20 +125,20 @@ export function toPlainValue(value: unknown, depth = 0): WireValue {
 }
 
 function checkedText(text: string): string {
-  if (/\p{Cs}/u.test(text)) throw new SyntaxError('text that is not Unicode');
+  if (/\p{Cs}/u.test(text)) throw new SyntaxError('the text is not valid Unicode');
   return text;
 }
 
-// Salt's values as JSON and back, without loss: bytes, maps with other keys than text and dates have
-// no JSON form, so they travel as maps with one marked key. A map that looks like a mark is itself
-// marked. An integer beyond 2^53 is a `bigint` on this side and a number in JSON.
+// Lossless conversion of Salt's values to JSON and back. Bytes, maps with non-text keys and dates
+// have no JSON form, so they are encoded as maps with one marked key. A map that looks like a mark
+// is marked itself. An integer beyond 2^53 is a `bigint` here and a number in JSON.
 
-/** What marks stand for, beside what JSON has. */
+/** Value types that JSON lacks, encoded with marks. */
 type MarkedValue = Uint8Array | Float | WireDateTime | WireExtension | Map<WireValue, WireValue>;
 
 const mark = /^\$(bytes|int|float|map|datetime|ext)$/;
 
-/** The JSON form of a value, or of an object whose members are such values. */
+/** Returns the JSON form of a value, or of an object whose members are such values. */
 export function toJson(value: WireValue | object): JsonValue {
   if (typeof value === 'number') return numberToJson(value);
   if (isBeyond64Bits(value)) return { $int: String(value) };
@@ -153,14 +158,14 @@ export function toJson(value: WireValue | object): JsonValue {
   return Object.fromEntries(entries.map(([key, item]) => [key, toJson(item)]));
 }
 
-/** A value, or an object whose members are such values, as text. */
+/** Returns a value, or an object whose members are such values, as JSON text. */
 export function writeMarkedJson(value: WireValue | object): string {
   return writeJson(toJson(value));
 }
 
-/** The same in steps: members that are not set are left out. */
+/** Form for writing marked JSON in steps. Unset members are omitted. */
 export const markedForm: JsonForm = {
-  write: (value) => writeMarkedJson((value ?? null) as WireValue), // as whoever gives it says
+  write: (value) => writeMarkedJson((value ?? null) as WireValue), // the type that the caller states
   open: (value) => {
     if (typeof value === 'string' || Array.isArray(value)) return value;
     if (value instanceof Map) return { members: [['$map', [...value]]] };
@@ -173,47 +178,59 @@ export const markedForm: JsonForm = {
   colon: ':',
 };
 
-/** The value of such a text. @throws SyntaxError, TypeError */
+/**
+ * Parses marked JSON.
+ * @throws SyntaxError, TypeError
+ */
 export function readMarkedJson(text: string): WireValue {
   return fromJson(parseJson(text));
 }
 
-/** How such a text from a caller is read in steps. */
+/** Options for reading a caller's marked JSON in steps. */
 export const markedJson: JsonOptions<MarkedValue> = {
   maxDepth: 256,
   isStrict: true,
-  replaceMap: (map) => unmark(map) as JsonOf<MarkedValue>, // what marks stand for
+  replaceMap: (map) => unmark(map) as JsonOf<MarkedValue>, // the value that a mark represents
 };
 
-/** JSON has neither infinities nor a negative zero, and a large float looks like an integer. */
+/**
+ * Encodes a number. JSON has neither infinities nor a negative zero, and a large float would look
+ * like an integer.
+ */
 function numberToJson(value: number): JsonValue {
   if (Object.is(value, -0)) return { $float: '-0' };
   const isLarge = Number.isInteger(value) && !Number.isSafeInteger(value);
   return Number.isFinite(value) && !isLarge ? value : { $float: String(value) };
 }
 
-/** A float without a fraction, as Python writes it. */
+/** Form of a float without a fraction, as Python writes it. */
 const wholeFloat = /^-?\d+\.0$/;
 
-/** Characters of an integer whose form is text; what reads it takes longer for each. */
+/** Maximum number of characters of an integer in text form. Parsing time grows with the length. */
 const maxDigits = 1000;
 
-/** Levels of JSON: those of Salt's values, each of which may be marked. */
+/** Maximum nesting depth of JSON: that of Salt's values, each of which may be marked. */
 const maxDepth = 256;
 
-/** The value of a JSON form. @throws TypeError when a mark does not hold what it should */
+/**
+ * Returns the value of a JSON form.
+ * @throws TypeError if a mark has invalid content
+ */
 export function fromJson(json: unknown, depth = 0): WireValue {
-  if (depth > maxDepth) throw new TypeError('nested too deeply');
+  if (depth > maxDepth) throw new TypeError('the value is nested too deeply');
   if (json === null || typeof json === 'boolean' || typeof json === 'string') return json;
   if (typeof json === 'number' || typeof json === 'bigint') return json;
   if (Array.isArray(json)) return json.map((item) => fromJson(item, depth + 1));
-  if (typeof json !== 'object') throw new TypeError(`no JSON value: ${typeof json}`);
+  if (typeof json !== 'object') throw new TypeError(`not a JSON value: ${typeof json}`);
   const map: WireMap = Object.create(null);
   for (const [key, item] of Object.entries(json)) map[key] = fromJson(item, depth + 1);
   return unmark(map);
 }
 
-/** What a map stands for whose members are read. @throws TypeError */
+/**
+ * Returns the value that a parsed map represents.
+ * @throws TypeError
+ */
 function unmark(map: WireMap): WireValue {
   const entries = Object.entries(map);
   const [first] = entries;
@@ -223,19 +240,20 @@ function unmark(map: WireMap): WireValue {
   if (name === '$ext' && Array.isArray(content)) {
     return new WireExtension(Number(content[0]), Buffer.from(String(content[1]), 'base64'));
   }
-  if (typeof content !== 'string') throw new TypeError(`the mark ${name} holds no text`);
+  if (typeof content !== 'string') throw new TypeError(`the mark ${name} requires text`);
   switch (name) {
     case '$bytes':
       return new Uint8Array(Buffer.from(content, 'base64'));
     case '$int':
-      if (content.length > maxDigits) throw new TypeError('the mark $int holds a long number');
+      if (content.length > maxDigits)
+        throw new TypeError('the number in the mark $int is too long');
       return BigInt(content);
     case '$float':
       return wholeFloat.test(content) ? new Float(Number(content)) : Number(content);
     case '$datetime':
       return new WireDateTime(content);
     default:
-      throw new TypeError(`the mark ${name} holds text`);
+      throw new TypeError(`the mark ${name} does not accept text`);
   }
 }
 
@@ -243,7 +261,7 @@ function toMap(pairs: readonly WireValue[]): WireValue {
   const entries = pairs.map((pair): [WireValue, WireValue] => {
     const [key, item, more] = Array.isArray(pair) ? pair : [];
     if (key === undefined || item === undefined || more !== undefined) {
-      throw new TypeError('the mark $map holds pairs');
+      throw new TypeError('the mark $map requires pairs');
     }
     return [key, item];
   });
@@ -257,7 +275,7 @@ function toMap(pairs: readonly WireValue[]): WireValue {
 }
 
 /**
- * Takes a target from a caller, in the form in which it is published.
+ * Parses a target in the form in which it is published.
  * @throws MasterError ERR_BAD_TGT, ERR_NODEGROUP_LOOP, ERR_NODEGROUP_UNKNOWN
  */
 export function parseTarget(request: TargetRequest, nodegroups: Nodegroups): TargetExpression {
@@ -269,7 +287,7 @@ export function parseTarget(request: TargetRequest, nodegroups: Nodegroups): Tar
 }
 
 /**
- * Refuses a compound target that names a nodegroup which is not defined, as Salt's clients do.
+ * Rejects a compound target that names an undefined nodegroup, as Salt's clients do.
  * @throws MasterError ERR_NODEGROUP_UNKNOWN
  */
 export function requireNodegroups({ tgt, tgtType }: TargetRequest, nodegroups: Nodegroups): void {
@@ -282,14 +300,14 @@ function unknownNodegroup(name: string): MasterError {
 }
 
 /**
- * The same with nodegroups as they were named: an error depends on the caller's words alone.
+ * Parses a target without expanding nodegroups, so that an error depends only on the caller's text.
  * @throws MasterError ERR_BAD_TGT
  */
 export function parseUnexpanded(request: TargetRequest): TargetExpression {
   return withMasterError(() => readTargetRequest(request));
 }
 
-/** What callers are told of a target that cannot be used. */
+/** Returns the error for a target that cannot be used. */
 export function badTarget(reason: string, options?: ErrorOptions): MasterError {
   return new MasterError('ERR_BAD_TGT', reason, options);
 }

@@ -1,12 +1,15 @@
 /**
- * YAML 1.2 that libyaml, which Salt uses, refuses: colons at the edge of a value inside `[…]` and
- * `{…}` (`[::1]`, `[a:]`, `[: 1]`), anchors that are not words (`&& ls`), and unpaired surrogate
- * escapes (`"\ud83d\ude00"`).
+ * YAML 1.2 syntax that libyaml, which Salt uses, rejects: colons at the edge of a value inside
+ * `[…]` and `{…}` (`[::1]`, `[a:]`, `[: 1]`), anchors that are not words (`&& ls`), and unpaired
+ * surrogate escapes (`"\ud83d\ude00"`).
  */
 
 import { type Document, isScalar, type Node, Scalar, visit } from 'yaml';
 
-/** Whether libyaml would stop somewhere in this document. @param text what was parsed */
+/**
+ * Returns whether libyaml would reject this document.
+ * @param text source of the document
+ */
 export function isBeyondLibyaml(document: Document.Parsed, text: string): boolean {
   let isRefused = false;
   visit(document, {
@@ -24,7 +27,7 @@ export function isBeyondLibyaml(document: Document.Parsed, text: string): boolea
   return isRefused;
 }
 
-/** An escape of a surrogate, behind an even number of backslashes. */
+/** Escape of a surrogate, preceded by an even number of backslashes. */
 const halfCharacter = /(?<!\\)(?:\\\\)*\\u[dD][89a-fA-F]/;
 
 function sourceOf({ range }: Scalar, text: string): string {
@@ -41,7 +44,9 @@ function hasRefusedColon(scalar: Scalar, isKey: boolean, text: string): boolean 
   return isKey && (source === '' || endsBeforeIndicator(scalar, text));
 }
 
-/** Whether the key's colon touches what follows, as in `{a:}` and `[a:, b]`. */
+/**
+ * Returns whether the key's colon is directly followed by an indicator, as in `{a:}` and `[a:, b]`.
+ */
 function endsBeforeIndicator(key: Scalar, text: string): boolean {
   const end = key.range?.[1];
   return end !== undefined && /^:[,[\]{}]/.test(text.slice(end, end + 2));

@@ -1,4 +1,4 @@
-/** The thread that reads what is too long for the main one: one text at a time. */
+/** Worker thread that reads texts that are too long for the main thread, one at a time. */
 
 import { parentPort } from 'node:worker_threads';
 import { readText, type TextAnswer, type TextTask } from './argument-reader.ts';
@@ -13,6 +13,9 @@ function answerOf(task: TextTask): TextAnswer {
   try {
     return { ok: true, json: writeMarkedJson(readText(task)) };
   } catch (error) {
-    return { ok: false, problem: error instanceof Error ? error.message : 'it cannot be read' };
+    return {
+      ok: false,
+      problem: error instanceof Error ? error.message : 'the text cannot be read',
+    };
   }
 }

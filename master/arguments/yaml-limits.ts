@@ -1,26 +1,24 @@
-/** Limits of YAML, checked on tokens before values are created. */
-
 import { CST, Lexer, Parser } from 'yaml';
 
-/** How much YAML is read, and whether all of YAML. */
+/** Limits and dialect of a YAML document. */
 export interface YamlLimits {
-  /** Values, keys among them. Default 1,000,000. */
+  /** Maximum number of values, including keys. Default: 1,000,000. */
   readonly maxValues?: number;
-  /** Levels of lists and maps. Default 64. */
+  /** Maximum nesting depth of lists and maps. Default: 64. */
   readonly maxDepth?: number;
   /**
-   * Takes neither anchors, aliases nor tags: what JSON has too. Integers beyond 64 bits become
-   * their decimal text. Default false.
+   * Whether to restrict the document to JSON's features: no anchors, aliases or tags. Integers
+   * beyond 64 bits become their decimal text. Default: false.
    */
   readonly isPlain?: boolean;
-  /** Reads floats without a fraction as `Float`. Default: as numbers. */
+  /** Whether floats without a fraction become a `Float` instead of a number. Default: false. */
   readonly keepsFloats?: boolean;
 }
 
-/** More than a request to a minion may have. */
+/** Default limits. They exceed those of a request to a minion. */
 const usualLimits = { maxValues: 1_000_000, maxDepth: 64, isPlain: false };
 
-/** What begins a value or a key. */
+/** Token types that start a value or a key. */
 const valueTypes: ReadonlySet<CST.TokenType | null> = new Set<CST.TokenType>([
   'alias',
   'block-scalar-header',
@@ -39,9 +37,10 @@ const markTypes: ReadonlySet<CST.TokenType | null> = new Set<CST.TokenType>([
 ]);
 
 /**
- * Reading a document is recursive, and a stack that is nearly full ends the process where V8
- * compiles a regular expression then: the depth is bounded before.
- * @throws SyntaxError at the first thing that is wrong
+ * Splits a text into tokens and checks the limits first. Building a document is recursive, and V8
+ * ends the process if it compiles a regular expression on a nearly full stack. The depth must
+ * therefore be limited before.
+ * @throws SyntaxError at the first violation
  */
 export function* boundedTokens(text: string, given: YamlLimits): Generator<CST.Token, void, void> {
   const limits = { ...usualLimits, ...given };
@@ -54,7 +53,7 @@ export function* boundedTokens(text: string, given: YamlLimits): Generator<CST.T
   for (const token of parser.end()) yield checked(token, limits.maxDepth);
 }
 
-/** What opens levels within one line or one flow, and how many values there are. */
+/** Counts values, and the nesting that arises within one line or one flow collection. */
 class LexemeLimits {
   readonly #limits: typeof usualLimits;
   #values = 0;
@@ -69,10 +68,10 @@ class LexemeLimits {
     const type = CST.tokenType(lexeme);
     const { maxValues, maxDepth, isPlain } = this.#limits;
     if (valueTypes.has(type)) this.#values += 1;
-    // A pair is its key, its colon and its value.
+    // A pair consists of three tokens: key, colon and value.
     if (this.#values > 3 * maxValues) throw tooMany(maxValues);
     if (isPlain && markTypes.has(type)) {
-      throw new SyntaxError('expected plain YAML: no anchor, alias or tag');
+      throw new SyntaxError('anchors, aliases and tags are not allowed in this YAML');
     }
     if (type === 'flow-seq-start' || type === 'flow-map-start') this.#flows += 1;
     else if (type === 'flow-seq-end' || type === 'flow-map-end') this.#flows -= 1;
@@ -82,7 +81,10 @@ class LexemeLimits {
   }
 }
 
-/** Levels without recursion. @throws SyntaxError */
+/**
+ * Checks the depth of a token without recursion.
+ * @throws SyntaxError
+ */
 function checked(token: CST.Token, maxDepth: number): CST.Token {
   if (token.type === 'error') throw new SyntaxError(token.message);
   const waiting: [token: CST.Token | null | undefined, depth: number][] = [[token, 0]];
@@ -95,7 +97,7 @@ function checked(token: CST.Token, maxDepth: number): CST.Token {
 }
 
 export function tooMany(maxValues: number): SyntaxError {
-  return new SyntaxError(`more than ${maxValues} values`);
+  return new SyntaxError(`the text has more than ${maxValues} values`);
 }
 
 function tooDeep(): SyntaxError {

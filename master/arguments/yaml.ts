@@ -1,7 +1,7 @@
 /**
- * One YAML document as Salt reads it: YAML 1.1 with PyYAML's resolvers (which differ from the
- * standard's) and Salt's own meaning of leading zeros and dates
- * [PyYAML resolver.py, constructor.py; salt utils/yamlloader.py].
+ * Reads one YAML document as Salt does: YAML 1.1 with PyYAML's resolvers, which differ from the
+ * standard's, and with Salt's treatment of leading zeros and dates [PyYAML resolver.py,
+ * constructor.py; salt utils/yamlloader.py].
  */
 
 import {
@@ -22,7 +22,7 @@ import { constructScalar, resolveTag, scalarForms } from '#template/python/yaml-
 import { isBeyondLibyaml } from './libyaml-refusals.ts';
 import { boundedTokens, tooMany, type YamlLimits } from './yaml-limits.ts';
 
-/** Characters of a number: reading more takes longer for each. */
+/** Maximum number of characters of a number. Parsing time grows with the length. */
 const maxDigits = 1000;
 
 const core = 'tag:yaml.org,2002:';
@@ -38,40 +38,43 @@ const pythonTags: Tags = [
   { tag: `${core}str`, default: 'key', test: /^=$/, resolve: asText },
   { tag: `${core}value`, default: true, test: /^(?:=|<<)$/, resolve: refuse },
   ...scalarTags,
-  // Without a form: for a value whose tag is written out, such as `!!float 5`.
+  // Tags without a pattern, for values with an explicit tag such as `!!float 5`.
   ...scalarTags.map(({ tag, resolve }) => ({ tag, resolve })),
   { tag: `${core}timestamp`, resolve: asText },
 ];
 
-/** Whether PyYAML reads this text, written without quotes, as text and nothing else. */
+/** Returns whether PyYAML reads this unquoted text as a string. */
 export function isPlainYamlText(text: string): boolean {
   return resolveTag(text) === 'str';
 }
 
-/** What PyYAML's reader does not take at all. */
+/** Characters that PyYAML's reader rejects. */
 const unreadable = /(?![\t\r\n\x85])[\p{Cc}\ufffe\uffff]/u;
 
-/** A line break to YAML 1.1. */
+/** Line break in YAML 1.1 only. */
 const nextLine = '\x85';
 
 /**
- * Reads one document. Maps whose keys are all text are plain objects without a prototype, others
- * are a `Map`.
- * @throws Error when the text is not one YAML document with values that Salt knows
+ * Parses one document. Maps with only text keys become plain objects without a prototype; others
+ * become a `Map`.
+ * @throws Error if the text is not exactly one YAML document with supported values
  */
 export function parseYaml(text: string, limits: YamlLimits = {}): WireValue {
-  if (unreadable.test(text)) throw new Error('the text has control characters');
+  if (unreadable.test(text)) throw new Error('the text contains control characters');
   const lines = text.replaceAll(nextLine, '\n');
   const document = compose(lines, limits);
   const [complaint] = [...document.errors, ...document.warnings];
   if (complaint !== undefined) throw complaint;
-  if (isBeyondLibyaml(document, lines)) throw new SyntaxError('libyaml does not take it');
+  if (isBeyondLibyaml(document, lines))
+    throw new SyntaxError('libyaml does not accept this syntax');
   checkNodes(document.contents, limits);
   if (limits.keepsFloats) visit(document, { Scalar: keepFloat });
   return toWireValue(document.toJS({ mapAsMap: true }));
 }
 
-/** The package's own check of keys compares each with all others. */
+/**
+ * Key uniqueness is checked in `checkNodes`, because the package compares each key with all others.
+ */
 const composing = {
   version: '1.1',
   schema: 'failsafe',
@@ -83,11 +86,15 @@ const composing = {
 function compose(text: string, limits: YamlLimits): Document.Parsed {
   const composer = new Composer<ParsedNode>(composing);
   const [document, more] = composer.compose(boundedTokens(text, limits), true, text.length);
-  if (document === undefined || more !== undefined) throw new SyntaxError('expected one document');
+  if (document === undefined || more !== undefined)
+    throw new SyntaxError('the text must contain exactly one document');
   return document;
 }
 
-/** Requires that no map has a key twice, bounds the values, and makes integers fit the wire. */
+/**
+ * Checks that no map has a key twice and that the number of values is within the limit. Converts
+ * integers to a form that fits the wire format.
+ */
 function checkNodes(root: unknown, { maxValues, isPlain = false }: YamlLimits): void {
   let count = 0;
   const waiting = [root];
@@ -102,19 +109,19 @@ function checkNodes(root: unknown, { maxValues, isPlain = false }: YamlLimits): 
     const keys = new Set<unknown>();
     for (const { key, value } of node.items) {
       if (isScalar(key) && keys.size === keys.add(pythonKey(key.value)).size) {
-        throw new SyntaxError('a key stands there twice');
+        throw new SyntaxError('a map contains the same key twice');
       }
       waiting.push(value);
     }
   }
 }
 
-/** Whether a value is an integer that MessagePack has no form for. */
+/** Returns whether a value is an integer that MessagePack cannot represent. */
 export function isBeyond64Bits(value: unknown): boolean {
   return typeof value === 'bigint' && (value < -(2n ** 63n) || value >= 2n ** 64n);
 }
 
-/** Replaces a whole number that is written as a float. */
+/** Replaces a whole number that was written as a float. */
 function keepFloat(_place: unknown, node: Scalar): void {
   const { value, source } = node;
   const isWritten =
@@ -127,7 +134,7 @@ function toWireValue(value: unknown): WireValue {
   if (value instanceof Map) return toWireMap([...value]);
   if (value instanceof Uint8Array) return new Uint8Array(value);
   if (isPlainScalar(value) || value instanceof Float) return value;
-  throw new TypeError(`no value of Salt's: ${typeof value}`);
+  throw new TypeError(`values of type ${typeof value} are not supported`);
 }
 
 function isPlainScalar(value: unknown): value is null | boolean | number | bigint | string {
@@ -149,7 +156,7 @@ function toWireMap(entries: readonly [unknown, unknown][]): WireValue {
   return map;
 }
 
-/** In Python, `1`, `1.0` and `True` are the same key. */
+/** Returns the key by Python's equality: `1`, `1.0` and `True` are the same key. */
 function pythonKey(value: unknown): unknown {
   return typeof value === 'boolean' ? Number(value) : value;
 }
@@ -160,7 +167,7 @@ function asText(text: string): string {
 
 function toScalar(tag: string, text: string): unknown {
   if (tag === 'int' && text.length > maxDigits) {
-    throw new SyntaxError('a number with very many digits');
+    throw new SyntaxError(`a number has more than ${maxDigits} digits`);
   }
   const value = constructScalar(tag, text);
   if (value === undefined) throw new SyntaxError(`the text is not of the type ${tag}`);

@@ -1,7 +1,7 @@
 import type { ProjectSubject, Subject } from '#acl';
 import type { AuditActor } from '../api/index.ts';
 
-/** Returns a subject as the audit log names it. */
+/** Returns the audit log's form of a subject. */
 export function actorOf(subject: Subject): AuditActor {
   switch (subject.kind) {
     case 'minion':
@@ -18,7 +18,10 @@ export function actorOf(subject: Subject): AuditActor {
   }
 }
 
-/** Ids first: they are Keystone's, and names are anybody's. */
+/**
+ * Returns the name of a project subject. Ids come first: Keystone assigns them, while users choose
+ * names.
+ */
 function projectName({ project, user }: ProjectSubject): string {
   const names = [project, user].map(({ name, domain }) => `${domain.name}/${name}`);
   return `${project.id}/${user.id} (${names.join(', ')})`;

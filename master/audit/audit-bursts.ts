@@ -1,5 +1,3 @@
-/** Records bursts of equal entries once. */
-
 import type { Decision } from '#acl';
 import { TokenBuckets } from '#runtime';
 import type { AuditEntry, AuditTrail } from './audit-record.ts';
@@ -15,19 +13,19 @@ interface Burst {
 }
 
 const burstMs = 60_000;
-/** Kinds of entries that are told apart in a minute. */
+/** Maximum number of distinct entries per minute. */
 const maxKinds = 200;
-/** New kinds of one source, and of all together. */
+/** Rates of new distinct entries, per source and in total. */
 const ofOne = { perSecond: 0.1, burst: 20 };
 const ofAll = { perSecond: 1, burst: 200 };
 
-/** Counts entries that say the same. */
+/** Appends an entry once per minute and counts its repetitions. */
 export class AuditBursts {
   readonly #options: AuditBurstsOptions;
   readonly #perSource: TokenBuckets;
   readonly #all: TokenBuckets;
   readonly #bursts = new Map<string, Burst>();
-  /** Those that were not told apart, by outcome. */
+  /** Number of entries above the limits, by outcome. */
   readonly #others = new Map<AuditEntry['outcome'], number>();
   #begunAt: number;
 
@@ -39,8 +37,10 @@ export class AuditBursts {
   }
 
   /**
-   * @param source - whoever causes such entries: no source uses up what is told of the others
-   * @returns whether it was appended, and not only counted
+   * Records an entry.
+   * @param source originator of the entry; each has its own limit, so that none can suppress the
+   * entries of others
+   * @returns whether the entry was appended and not only counted
    */
   note(entry: AuditEntry, source: string): boolean {
     this.flushIfDue();
@@ -59,7 +59,7 @@ export class AuditBursts {
     return true;
   }
 
-  /** Notes the decision of a rule, by who asked, what, and the rule. */
+  /** Records the decision of a rule, grouped by requester, request and rule. */
   noteDecision(
     { who, action, what }: Pick<AuditEntry, 'who' | 'action' | 'what'>,
     { effect, rule }: Pick<Decision, 'effect' | 'rule'>,
@@ -69,12 +69,12 @@ export class AuditBursts {
     this.note({ who, action, ...(what === undefined ? {} : { what }), rule, outcome }, asker);
   }
 
-  /** Tells how often each was repeated in a minute that is over, without waiting for the next one. */
+  /** Appends the counts if the current minute is over. */
   flushIfDue(): void {
     if (this.#options.now() - this.#begunAt >= burstMs) this.flush();
   }
 
-  /** Tells how often each was repeated, and begins anew. */
+  /** Appends the number of repetitions of each entry, and starts a new minute. */
   flush(): void {
     const { audit, now } = this.#options;
     this.#begunAt = now();
@@ -83,7 +83,7 @@ export class AuditBursts {
     }
     this.#bursts.clear();
     const who = { kind: 'master', name: '' } as const;
-    const detail = 'too many to be told apart';
+    const detail = 'too many distinct entries; only counted';
     for (const [outcome, count] of this.#others) {
       audit.append({ who, action: 'decisions', outcome, count, detail });
     }

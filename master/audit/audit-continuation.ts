@@ -1,4 +1,4 @@
-/** Finds the record after which the audit log continues, after a crash or an outside change. */
+/** Finds the record after which the audit log continues, after a crash or an external change. */
 
 import { stat, truncate } from 'node:fs/promises';
 import path from 'node:path';
@@ -7,29 +7,29 @@ import type { AuditHead, StoredHead } from '../api/index.ts';
 import { auditFile, auditFiles, linesOf } from './audit-files.ts';
 import { type AuditEntry, chainStart, readLine } from './audit-record.ts';
 
-/** A place to go on from. */
+/** Position from which the log continues. */
 interface Continuation {
-  /** What the next record follows. */
+  /** Head that the next record follows. */
   readonly head: AuditHead;
-  /** The file to append to. */
+  /** File to append to. */
   readonly file: string;
-  /** What is to be told in the log itself. */
+  /** Problems to record in the log itself. */
   readonly findings: readonly AuditEntry[];
 }
 
 interface Tail {
-  /** The last record that is as it was written. */
+  /** Last valid record. */
   readonly head: AuditHead | undefined;
-  /** Lines behind it that are not. */
+  /** Number of invalid lines after it. */
   readonly broken: number;
-  /** Bytes behind the last line feed. */
+  /** Incomplete text after the last line feed. */
   readonly torn: { readonly text: string; readonly bytes: number } | undefined;
 }
 
 /**
- * Finds the end of a log. A torn last line is put aside, into a file of its own; where records are
- * missing or altered, the numbers go on behind those that the store knows of, so that the gap
- * stays to be seen.
+ * Finds the end of a log. An incomplete last line is moved to a separate file. If records are
+ * missing or altered, numbering continues after the last record known to the store, so that the gap
+ * stays visible.
  */
 export async function findContinuation(
   directory: string,
@@ -67,8 +67,8 @@ function continueFrom({
   if (broken === 0 && isSame && head.sequence >= stored.sequence) return { head, file, findings };
   const sequence = Math.max(head.sequence + broken, stored.sequence);
   const detail =
-    `the log ends with record ${head.sequence}, ${broken} altered lines behind it; ` +
-    `the store knows of record ${stored.sequence}`;
+    `the log ends with record ${head.sequence}, followed by ${broken} altered lines; ` +
+    `the store has record ${stored.sequence}`;
   return {
     head: { sequence, hash: head.hash },
     file: auditFile(directory, sequence + 1),
@@ -76,7 +76,7 @@ function continueFrom({
   };
 }
 
-/** Bytes in which the last record is looked for first. */
+/** Number of bytes at the end of a file that are searched first for the last record. */
 const tailBytes = 1_048_576;
 
 async function readTail(file: string): Promise<Tail> {
@@ -96,13 +96,13 @@ async function readLines(file: string, start: number): Promise<Tail> {
       head = { sequence: record.sequence, hash: record.hash };
       broken = 0;
     } else if (!isWhole) torn = { text, bytes };
-    // What stands in the middle of a line when reading begins there is no line.
+    // A line that starts before `start` is incomplete and not counted.
     else if (number > 1 || start === 0) broken += 1;
   }
   return { head, broken, torn };
 }
 
-/** Takes off the log what a crash left of a line, and keeps it if there is room. */
+/** Removes an incomplete line from the log, and saves it if the disk has space. */
 async function putAside(
   file: string,
   { text, bytes }: NonNullable<Tail['torn']>,
@@ -114,8 +114,8 @@ async function putAside(
     () => false,
   );
   await truncate(file, (await stat(file)).size - bytes);
-  const where = isKept ? `what there is of it is in ${path.basename(aside)}` : 'it is lost';
-  return finding('audit.torn', 'done', `a record was not written to its end; ${where}`);
+  const where = isKept ? `the written part is in ${path.basename(aside)}` : 'it is lost';
+  return finding('audit.torn', 'done', `a record was written incompletely; ${where}`);
 }
 
 function finding(action: string, outcome: AuditEntry['outcome'], detail: string): AuditEntry {

@@ -1,4 +1,4 @@
-/** Files of the audit log, each named by the sequence of its first record. */
+/** Files of the audit log. Each is named by the sequence of its first record. */
 
 import { createReadStream } from 'node:fs';
 import { readdir } from 'node:fs/promises';
@@ -10,22 +10,22 @@ import type { AuditRequester, StoredHead } from '../api/index.ts';
 
 const form = /^audit-(\d{12})\.log$/;
 
-/** Where a master's audit log lies. */
+/** Returns the directory of a master's audit log. */
 export function auditDirectory({ stateDir }: { readonly stateDir: string }): string {
   return `${stateDir}/audit`;
 }
 
-/** The file whose first record has this sequence. */
+/** Returns the file whose first record has this sequence. */
 export function auditFile(directory: string, sequence: number): string {
   return path.join(directory, `audit-${String(sequence).padStart(12, '0')}.log`);
 }
 
-/** The sequence that a file begins with. */
+/** Returns the sequence of a file's first record. */
 export function firstSequence(file: string): number {
   return Number(form.exec(path.basename(file))?.[1] ?? 0);
 }
 
-/** Every file of a log, the oldest first; none if there is no such folder. */
+/** Returns the files of a log, oldest first. Empty if the directory does not exist. */
 export async function auditFiles(directory: string): Promise<string[]> {
   try {
     const names = await readdir(directory);
@@ -39,22 +39,22 @@ export async function auditFiles(directory: string): Promise<string[]> {
   }
 }
 
-/** A line of a file. */
+/** Line of a file. */
 export interface FileLine {
   readonly text: string;
-  /** Bytes of it, without its end. */
+  /** Length in bytes, without the line feed. */
   readonly bytes: number;
-  /** 1 is the first. */
+  /** Line number, starting at 1. */
   readonly number: number;
-  /** Whether it has its end: the last one may be torn. */
+  /** Whether the line ends with a line feed. The last one may be incomplete. */
   readonly isWhole: boolean;
 }
 
 const lineFeed = 0x0a;
 
 /**
- * The lines of a file; only a line feed ends one, whatever else a text holds.
- * @param start - byte to begin at. Default: the first
+ * Yields the lines of a file. Only a line feed ends a line.
+ * @param start offset of the first byte. Default: 0
  */
 export async function* linesOf(file: string, start = 0): AsyncGenerator<FileLine, void, void> {
   let rest: Buffer[] = [];
@@ -79,7 +79,7 @@ export async function* linesOf(file: string, start = 0): AsyncGenerator<FileLine
 
 const key = ['audit', 'head'] as const;
 
-/** The row of the last record of the log. */
+/** Row codec for the head of the log. */
 const headRow: RowCodec<StoredHead> = defineRow({
   name: 'head of the audit log',
   schema: Type.Object({ sequence: Type.Number(), first: Type.Number(), hash: Type.String() }),
@@ -89,7 +89,11 @@ const headRow: RowCodec<StoredHead> = defineRow({
   },
 });
 
-/** @param prefix - of a member of a cluster. @returns `undefined`: there was none */
+/**
+ * Reads the stored head of a log.
+ * @param prefix prefix of a cluster member
+ * @returns `undefined` if there is none
+ */
 export async function readHead(
   store: Pick<Store, 'get'>,
   prefix: Key = [],
@@ -102,7 +106,10 @@ export async function writeHead(store: Store, head: StoredHead): Promise<void> {
   await store.write([{ op: 'put', key, value: headRow.encode(head) }]);
 }
 
-/** @param user - what somebody at the local interface calls themselves; nobody vouches for it */
+/**
+ * Returns the requester for an audit record.
+ * @param user unverified name that a caller of the local interface states
+ */
 export function auditOf(by: AuditRequester | undefined, user: string): AuditRequester {
   return by ?? { who: { kind: 'local', name: user }, rule: 'local-interface' };
 }

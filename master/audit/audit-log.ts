@@ -1,5 +1,3 @@
-/** The audit log of a running master. */
-
 import { createHmac } from 'node:crypto';
 import type { Logger } from 'pino';
 import { isSmallJson, type JsonForm, Semaphore, StepScheduler, writeJsonInSteps } from '#runtime';
@@ -8,28 +6,28 @@ import type { AuditEntry, AuditTrail } from './audit-record.ts';
 import { AuditWriter, type AuditWriterOptions, type TimedEntry } from './audit-writer.ts';
 
 export interface AuditLogOptions extends AuditWriterOptions {
-  /** Keys the digests of arguments. */
+  /** Key for the digests of arguments. */
   readonly digestKey: Uint8Array;
-  /** Told when records find no room, and when they do again. */
+  /** Called when records can no longer be written, and when they can again. */
   readonly onFull: (isFull: boolean) => void;
   readonly now: () => number;
   readonly log: Logger;
 }
 
-/** Records that wait for room; then they are counted. */
+/** Maximum number of records that wait for the disk. Further ones are only counted. */
 const maxWaiting = 50_000;
-/** Records that are written at once. */
+/** Maximum number of records in one write. */
 const maxBatch = 1_000;
-/** What was written is on disk after this time, milliseconds. */
+/** Maximum delay before written records are synchronised to disk, in milliseconds. */
 const syncAfterMs = 1_000;
-/** How long a disk that took nothing is left alone, milliseconds. */
+/** Delay before a failed write is repeated, in milliseconds. */
 const retryAfterMs = 2_000;
 const digestCharacters = 32;
 
 /**
- * Takes entries without waiting, writes them in batches and synchronises them within a second. A
- * disk that is full holds nobody up: entries wait, then are counted, and the log says how many it
- * lacks.
+ * The audit log of a running master. It accepts entries without waiting, writes them in batches and
+ * synchronises them within a second. A full disk blocks no caller: entries wait, then are only
+ * counted, and the log records how many are missing.
  */
 export class AuditLog implements AuditTrail {
   readonly #options: AuditLogOptions;
@@ -39,7 +37,7 @@ export class AuditLog implements AuditTrail {
   #lost = 0;
   #isFull = false;
   #isClosed = false;
-  /** Writes and synchronisations come one after the other. */
+  /** Serialises writes and synchronisations. */
   readonly #turn = new Semaphore(1);
   #isWriting = false;
   #timer: NodeJS.Timeout | undefined;
@@ -49,18 +47,21 @@ export class AuditLog implements AuditTrail {
     this.#writer = writer;
   }
 
-  /** Opens the log where it ended, and tells in it how it did. */
+  /** Opens the log at its end, and records the problems found there. */
   static async open(options: AuditLogOptions): Promise<AuditLog> {
     const { writer, findings } = await AuditWriter.open(options);
     const audit = new AuditLog(options, writer);
     for (const { action, detail } of findings) {
-      options.log.warn({ action, reason: detail }, 'audit log was not as it was left');
+      options.log.warn(
+        { action, reason: detail },
+        'audit log was changed or damaged since the last run',
+      );
     }
     for (const finding of findings) audit.append(finding);
     return audit;
   }
 
-  /** Whether records find no room. */
+  /** Whether records cannot be written. */
   get isFull(): boolean {
     return this.#isFull;
   }
@@ -82,7 +83,10 @@ export class AuditLog implements AuditTrail {
     return mac.digest('hex').slice(0, digestCharacters);
   }
 
-  /** Resolves with the head when all that was appended is on disk. @throws the system's error */
+  /**
+   * Resolves with the head when all appended records are on disk.
+   * @throws the system's error
+   */
   async flush(): Promise<StoredHead> {
     let head = this.#writer.head;
     await this.#turn.run(async () => {
@@ -93,7 +97,7 @@ export class AuditLog implements AuditTrail {
     return head;
   }
 
-  /** Writes what waits, if there is room. May be called twice. */
+  /** Writes pending records if possible. May be called twice. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -101,12 +105,12 @@ export class AuditLog implements AuditTrail {
     try {
       await this.flush();
     } catch (error) {
-      this.#options.log.error({ err: error }, 'audit log was not written to its end');
+      this.#options.log.error({ err: error }, 'audit log was closed with unwritten records');
     }
     await this.#writer.close();
   }
 
-  /** Begins after what is under way now: a burst becomes one write. */
+  /** Writes after the current turn of the event loop, so that a burst becomes one write. */
   #write(): void {
     this.#isWriting = true;
     setImmediate(() => {
@@ -118,7 +122,7 @@ export class AuditLog implements AuditTrail {
         )
         .finally(() => {
           this.#isWriting = false;
-          // What came while the last batch was being finished.
+          // Entries that arrived during the last batch.
           if (this.#waiting.length > 0 && !this.#isFull) this.#write();
         });
     });
@@ -135,7 +139,7 @@ export class AuditLog implements AuditTrail {
 
   #tellLost(): void {
     const time = this.#options.now();
-    const detail = `${this.#lost} records found no room and are lost`;
+    const detail = `${this.#lost} records could not be written and are lost`;
     const who = { kind: 'master', name: '' } as const;
     this.#waiting.push({ entry: { who, action: 'audit.gap', outcome: 'failed', detail }, time });
     this.#lost = 0;
@@ -154,7 +158,7 @@ export class AuditLog implements AuditTrail {
   #noRoom(error: unknown): void {
     if (!this.#isFull) {
       this.#isFull = true;
-      this.#options.log.error({ err: error }, 'audit log cannot be written: records wait');
+      this.#options.log.error({ err: error }, 'audit log cannot be written: records are queued');
       this.#options.onFull(true);
     }
     clearTimeout(this.#timer);
@@ -176,14 +180,17 @@ function describe(value: unknown): string {
   return JSON.stringify(value, (_, part: unknown) => plain(part)) ?? 'nothing';
 }
 
-/** Bytes and maps are told apart; what no form of text exists for has its type's. */
+/**
+ * Converts a value for the digest. Bytes, maps and integers are distinguished from equal-looking
+ * texts.
+ */
 function plain(value: unknown): unknown {
   if (value instanceof Uint8Array) return `bytes ${Buffer.from(value).toString('base64')}`;
   if (value instanceof Map) return [...value];
   return typeof value === 'bigint' ? `integer ${value}` : value;
 }
 
-/** The same in steps. */
+/** Form for writing the same text in steps. */
 const described: JsonForm = {
   write: (value) => (value === undefined ? 'null' : describe(value)),
   open: (given) => {

@@ -5,61 +5,68 @@ import Type from 'typebox';
 import { compileSchema } from '#runtime';
 import type { AuditActor, AuditHead } from '../api/index.ts';
 
-/** What became of it. */
+/** Outcome of an audited action. */
 type AuditOutcome = 'done' | 'failed' | 'permitted' | 'denied' | 'expired';
 
-/** What somebody hands to the log. Nothing of it is a secret: arguments come as a digest. */
+/** Content of an audit record. It contains no secrets: arguments are stored as a digest. */
 export interface AuditEntry {
   readonly who: AuditActor;
-  /** `job.publish`, `runner.run`, `wheel.run`, `key.accept`, `signal`, `policy.reload`, `login`, … */
+  /**
+   * Name of the action: `job.publish`, `runner.run`, `wheel.run`, `key.accept`, `signal`,
+   * `policy.reload`, `login`, …
+   */
   readonly action: string;
-  /** Function, tag, option or pattern. */
+  /** Function, tag, option or pattern that the action concerns. */
   readonly what?: string;
-  /** See {@link AuditTrail.digest}. */
+  /** Digest of the arguments. See {@link AuditTrail.digest}. */
   readonly arguments?: string;
-  /** Whom it was for, as it was asked: type and expression of a target. */
+  /** Target as requested: type and expression. */
   readonly target?: string;
-  /** Whom that meant, at most {@link maxNamed} of them. */
+  /** Ids that the target matched, at most {@link maxNamed} of them. */
   readonly on?: readonly string[];
-  /** How many that were, where there are more. */
+  /** Total number of ids, if there are more than `on` contains. */
   readonly onCount?: number;
   /** Name of the rule that decided. */
   readonly rule?: string;
   readonly outcome: AuditOutcome;
   readonly jid?: string;
-  /** How often since the record before it that says the same. */
+  /** Number of repetitions since the previous equal record. */
   readonly count?: number;
-  /** One sentence for a person. */
+  /** One sentence for operators. */
   readonly detail?: string;
 }
 
-/** A line of the log. */
+/** Record of the log, as one line. */
 export interface AuditRecord extends AuditEntry {
-  /** 1, 2, 3 …; a number that is missing is a record that is missing. */
+  /** Sequence number 1, 2, 3, … A missing number is a missing record. */
   readonly sequence: number;
-  /** ISO 8601, of the master's clock. */
+  /** Time of the master's clock, in ISO 8601. */
   readonly time: string;
-  /** `hash` of the record before; zeros before the first one. */
+  /** `hash` of the previous record. Zeros for the first one. */
   readonly previous: string;
-  /** SHA-256 of the line without this field, in hex. */
+  /** SHA-256 of the line without this field, in hexadecimal. */
   readonly hash: string;
 }
 
-/** Takes what is to be audited. */
+/** Receiver of audit entries. */
 export interface AuditTrail {
-  /** Never throws and never waits; see `docs/audit.md` for when a record is durable. */
+  /**
+   * Appends an entry. Never throws and never waits. `docs/audit.md` describes when a record is
+   * durable.
+   */
   append(entry: AuditEntry): void;
   /**
-   * A digest of arguments under a key of this master's, so that two calls can be compared and
-   * short secrets cannot be guessed by whoever reads the log. Long ones are worked through in steps.
+   * Returns a digest of arguments, keyed with a secret of this master. It allows calls to be
+   * compared, but readers of the log cannot guess short secrets. Large values are processed in
+   * steps.
    */
   digest(value: unknown): Promise<string>;
 }
 
-/** Where nothing is audited. */
+/** Audit trail that discards all entries. */
 export const noAudit: AuditTrail = { append: () => {}, digest: async () => '' };
 
-/** Before the first record. */
+/** Head of an empty log. */
 export const chainStart: AuditHead = { sequence: 0, hash: '0'.repeat(64) };
 
 const Hash = Type.String({ pattern: '^[0-9a-f]{64}$' });
@@ -86,7 +93,7 @@ const Line = compileSchema(
   }),
 );
 
-/** A line, without its end, and the head that it makes. */
+/** Returns the line of a record, without its line feed, and the new head. */
 export function linkEntry(
   entry: AuditEntry,
   { sequence: before, hash: previous }: AuditHead,
@@ -104,12 +111,12 @@ export function linkEntry(
   return { line: `${content},"hash":"${hash}"}`, head: { sequence, hash } };
 }
 
-/** The record of a line; `undefined` if it is none, or not as it was written. */
+/** Returns the record of a line, or `undefined` if the line is invalid or altered. */
 export function readLine(line: string): AuditRecord | undefined {
   const [, content, hash] = /^(\{.*),"hash":"([0-9a-f]{64})"\}$/s.exec(line) ?? [];
   if (content === undefined || hashOf(content) !== hash) return undefined;
   const value = parse(line);
-  // The check has looked at every field but the words of two unions, which the hash vouches for.
+  // The schema covers all fields except the values of two unions, which the hash protects.
   return Line.Check(value) ? (value as AuditRecord) : undefined;
 }
 
@@ -125,17 +132,17 @@ function hashOf(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
 
-/** Ids that one record names. */
+/** Maximum number of ids in one record. */
 const maxNamed = 100;
 const maxText = 512;
 
-/** Whom something was for, within bounds. */
+/** Returns the ids that an action concerned, limited to {@link maxNamed}. */
 export function named(ids: readonly string[]): Pick<AuditEntry, 'on' | 'onCount'> {
   if (ids.length <= maxNamed) return { on: ids };
   return { on: ids.slice(0, maxNamed), onCount: ids.length };
 }
 
-/** The entry with every text within bounds, and its fields in the order of the log. */
+/** Returns the entry with all texts limited, and with its fields in the order of the log. */
 function bounded(entry: AuditEntry): AuditEntry {
   const { who, action, what, target, on, onCount, rule, outcome, jid, count, detail } = entry;
   const { eauth } = who;

@@ -1,5 +1,3 @@
-/** Appends to the current audit file, synchronises and rotates it. */
-
 import { constants } from 'node:fs';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import { makeDirectory } from '#runtime';
@@ -11,15 +9,15 @@ import { type AuditEntry, linkEntry } from './audit-record.ts';
 
 export interface AuditWriterOptions {
   readonly directory: string;
-  /** Knows the head of the log. */
+  /** Store that contains the head of the log. */
   readonly store: Store;
-  /** Bytes of a file before the next one is begun. */
+  /** Maximum size of a file before the next one is started, in bytes. */
   readonly fileBytes: number;
-  /** Files that are kept. */
+  /** Number of files to keep. */
   readonly keepFiles: number;
 }
 
-/** An entry and when it came, milliseconds since 1970. */
+/** Entry with its time, in milliseconds since 1970. */
 export interface TimedEntry {
   readonly entry: AuditEntry;
   readonly time: number;
@@ -30,7 +28,7 @@ interface OpenFile {
   readonly size: number;
 }
 
-/** Not for several calls at once. */
+/** Appends to the current audit file, synchronises and rotates it. Calls must not overlap. */
 export class AuditWriter {
   readonly #options: AuditWriterOptions;
   #file: OpenFile;
@@ -47,7 +45,10 @@ export class AuditWriter {
     this.#first = place.first;
   }
 
-  /** @returns with it what has to be told of the log's end, oldest first */
+  /**
+   * Opens the log.
+   * @returns the writer, and the problems found at the log's end, oldest first
+   */
   static async open(
     options: AuditWriterOptions,
   ): Promise<{ readonly writer: AuditWriter; readonly findings: readonly AuditEntry[] }> {
@@ -59,12 +60,15 @@ export class AuditWriter {
     return { writer: new AuditWriter(options, place), findings };
   }
 
-  /** What was written last, synchronised or not. */
+  /** Last record written, whether synchronised or not. */
   get head(): StoredHead {
     return { ...this.#head, first: this.#first };
   }
 
-  /** Appends all of them or none. @throws the system's error: the log is as it was */
+  /**
+   * Appends all entries or none.
+   * @throws the system's error; the log is unchanged
+   */
   async write(entries: readonly TimedEntry[]): Promise<void> {
     let head = this.#head;
     const lines = entries.map(({ entry, time }) => {
@@ -78,7 +82,7 @@ export class AuditWriter {
     try {
       await handle.appendFile(bytes);
     } catch (error) {
-      // What was written of it would stand before the next attempt.
+      // A partial line would precede the next attempt.
       await handle.truncate(size);
       throw error;
     }
@@ -86,7 +90,7 @@ export class AuditWriter {
     this.#head = head;
   }
 
-  /** Resolves when all that was written is on disk, and the store knows of it. */
+  /** Resolves when all records are on disk and the store contains the head. */
   async sync(): Promise<void> {
     const { head } = this;
     await this.#file.handle.datasync();
@@ -113,7 +117,8 @@ export class AuditWriter {
     const kept = files.slice(-keepFiles);
     if (kept.length === files.length) return;
     this.#first = firstSequence(kept[0] ?? '');
-    // Before they are gone, so that a crash between the two leaves too much rather than a gap.
+    // The head is stored before the files are deleted. A crash in between leaves extra files rather
+    // than a gap.
     await writeHead(store, { ...this.#head, first: this.#first });
     for (const file of files.slice(0, -keepFiles)) await rm(file);
   }

@@ -1,4 +1,4 @@
-/** Records calls of the interface as their rows of the method table declare. */
+/** Writes audit records for calls of the interface, as the rows of the method table declare. */
 
 import {
   type AuditRequester,
@@ -11,16 +11,16 @@ import type { AuditBursts } from './audit-bursts.ts';
 import { auditOf } from './audit-files.ts';
 import type { AuditTrail } from './audit-record.ts';
 
-/** Where calls are recorded. */
+/** Destination of audit records. */
 interface CallAudit extends Pick<AuditTrail, 'append'> {
-  /** Counts repeated decisions. Default: each is a record. */
+  /** Counter for repeated decisions. Default: each decision is a record. */
   readonly ruled?: Pick<AuditBursts, 'noteDecision'>;
 }
 
-/** What is known of a call before it is made. */
+/** Facts of a call that are known before it is made. */
 interface AuditedCall {
   readonly parameters: object;
-  /** Default: the local interface. */
+  /** Requester. Default: the local interface. */
   readonly by: AuditRequester | undefined;
 }
 
@@ -52,7 +52,7 @@ export async function auditedCall<T>(
   }
 }
 
-/** A method of the interface, whatever it takes. */
+/** Any method of the interface. */
 type ApiMethod = (...args: readonly unknown[]) => Promise<unknown>;
 
 function hasRecord({ audit }: RpcMethod): boolean {
@@ -67,7 +67,7 @@ function auditedMethod(
 ): ApiMethod {
   return (...given) => {
     const args = given.slice(0, row.arity);
-    // The row is of this method, and so are the arguments.
+    // The row belongs to this method, so the arguments match.
     const parameters = row.toParameters(...(args as never));
     const requester = given[row.arity] as AuditRequester | undefined;
     return auditedCall(row, { parameters, by: requester ?? by }, audit, () => method(...args));
@@ -75,10 +75,9 @@ function auditedMethod(
 }
 
 /**
- * An interface that is called in the process, with the records that its rows declare: of each method
- * whose row does not name a module that writes them. Who asks is the argument behind the method's
- * own.
- * @param by - who asks where a call does not say it. Default: the local interface
+ * Wraps an interface so that its methods write the audit records that their rows declare. Methods
+ * whose row names another writer are unchanged. The requester is an additional last argument.
+ * @param by requester of calls without that argument. Default: the local interface
  */
 export function audited<T extends object>(
   rows: RpcTable,
@@ -92,6 +91,6 @@ export function audited<T extends object>(
     if (!isRpcMethod(row)) return [name, audited(row, Object(member), audit, by)];
     return [name, hasRecord(row) ? auditedMethod(row, member as ApiMethod, audit, by) : member];
   });
-  // Each member is the one of this name, with one argument more.
+  // Each member keeps its name and accepts one more argument.
   return Object.fromEntries(members) as WithRequester<T>;
 }

@@ -1,5 +1,3 @@
-/** Opens the audit log of a master, and records the master's own life. */
-
 import { type StoredHead, version } from '../api/index.ts';
 import type { KeyStore, KeyChange as KeyTransition, Seal } from '../auth/index.ts';
 import type { ModuleDeps } from '../context/index.ts';
@@ -10,7 +8,10 @@ import { AuditLog } from './audit-log.ts';
 import { type AuditTrail, noAudit } from './audit-record.ts';
 import { AuditWitness } from './witness.ts';
 
-/** What happened to a key, whoever did it: by itself, in the PKI directory, or by an operation. */
+/**
+ * Records the acceptance or revocation of a key, regardless of whether the master, a change in the
+ * PKI directory or an operation caused it.
+ */
 function tellKeyChange(audit: AuditTrail, { id, from, to }: KeyTransition): void {
   const wasOrIsAccepted = from === 'accepted' || to === 'accepted';
   if (!wasOrIsAccepted) return;
@@ -23,14 +24,17 @@ function tellKeyChange(audit: AuditTrail, { id, from, to }: KeyTransition): void
   });
 }
 
-/** The log as the rest of a master sees it. */
+/** Audit log, as the modules of a master use it. */
 export interface Audit extends AuditTrail {
-  /** What rules permitted and denied. */
+  /** Recorder of policy decisions. */
   readonly ruled: AuditBursts;
   readonly isFull: () => boolean;
-  /** Calls the listener when records find no room, and when they do again. */
+  /** Calls the listener when records can no longer be written, and when they can again. */
   readonly onChange: (listener: (isFull: boolean) => void) => void;
-  /** Resolves when all that was appended is on disk; `null`: nothing is audited. */
+  /**
+   * Resolves with the head when all appended records are on disk, or with `null` if auditing is
+   * disabled.
+   */
   readonly flush: () => Promise<StoredHead | null>;
 }
 
@@ -38,7 +42,10 @@ export interface AuditDeps extends ModuleDeps {
   readonly seal: Seal;
 }
 
-/** @throws the system's error when the log cannot be opened */
+/**
+ * Opens the audit log of a master.
+ * @throws the system's error if the log cannot be opened
+ */
 export async function createAudit({ config, context, seal }: AuditDeps): Promise<Audit> {
   const { ownStore: store, now, closers } = context;
   const { audit: options, stateDir } = config.fixed;
@@ -85,11 +92,14 @@ export interface MasterAuditDeps extends Omit<AuditDeps, 'seal'> {
   readonly events: Events;
 }
 
-/** Audits the master's own life and its keys, and tells when the log has no room. */
+/**
+ * Records start, stop and key changes of the master, and emits events when the log cannot be
+ * written.
+ */
 export function auditMaster({ config, context, audit, auth, events }: MasterAuditDeps): void {
   audit.onChange((isFull) => events.bus.fire(isFull ? tags.auditFull : tags.auditRoom, {}));
   auth.keys.onChange((change) => {
-    // Another member's log has what it did.
+    // The log of another member records that member's changes.
     if (!change.isElsewhere) tellKeyChange(audit, change);
   });
   const who = { kind: 'master', name: config.fixed.id } as const;

@@ -1,18 +1,16 @@
-/** Records log-ins, and tokens that end before their time. */
-
 import type { AuditActor, AuditRequester } from '../api/index.ts';
 import type { AuditBursts } from './audit-bursts.ts';
 import { auditOf } from './audit-files.ts';
 import type { AuditTrail } from './audit-record.ts';
 
-/** A token, as far as the log names it. */
+/** Token, without its secret. */
 interface AuditedToken {
   readonly id: string;
   readonly user: string;
   readonly eauth: string;
 }
 
-/** Tells of log-ins, and of tokens that end before their time. */
+/** Records log-ins, and tokens that end before their expiry. */
 export class LoginAudit {
   readonly #audit: AuditTrail;
   readonly #ruled: AuditBursts;
@@ -34,7 +32,10 @@ export class LoginAudit {
     });
   }
 
-  /** Without a name: people type their passwords there. @param eauth - if it is one that serves */
+  /**
+   * Records a failed log-in. The name is omitted, because users sometimes type passwords there.
+   * @param eauth backend, if it is a configured one
+   */
   failed(eauth: string | undefined, source: string): void {
     const who: AuditActor = { kind: 'user', name: '', ...(eauth === undefined ? {} : { eauth }) };
     this.#ruled.noteDecision(
@@ -43,7 +44,10 @@ export class LoginAudit {
     );
   }
 
-  /** Ended by somebody who is not their user. @param by - default: the local interface */
+  /**
+   * Records tokens that an operator revoked.
+   * @param by default: the local interface
+   */
   revoked(tokens: readonly AuditedToken[], by?: AuditRequester): void {
     for (const { id, user, eauth } of tokens) {
       const detail = `of ${user} by ${eauth}`;
@@ -52,7 +56,9 @@ export class LoginAudit {
     }
   }
 
-  /** Logged out, revoked, or of a user who may not log in any more. */
+  /**
+   * Records tokens that ended by log-out, revocation, or because their user may no longer log in.
+   */
   ended(tokens: readonly AuditedToken[]): void {
     for (const { id, user, eauth } of tokens) {
       const who = { kind: 'user', name: user, eauth } as const;

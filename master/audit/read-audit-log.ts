@@ -1,26 +1,24 @@
-/** Reads and filters the records of a master's log, whether the master runs or not. */
-
 import type { MasterConfig } from '#config';
 import { auditDirectory, auditFiles, linesOf } from './audit-files.ts';
 import { type AuditRecord, readLine } from './audit-record.ts';
 
-/** Which records are wanted; what is named must all hold. */
+/** Filter for audit records. All given conditions must match. */
 export interface AuditFilter {
-  /** Milliseconds since 1970: from then on. */
+  /** Earliest time, in milliseconds since 1970. */
   readonly since?: number;
-  /** Name of who did it. */
+  /** Name of the actor. */
   readonly who?: string;
-  /** An action, or what stands before its dot. */
+  /** Action, or its part before a dot. */
   readonly action?: string;
-  /** Id of a minion that it was for, or that did it. */
+  /** Id of a minion that performed or received the action. */
   readonly minion?: string;
   readonly jid?: string;
   readonly outcome?: string;
 }
 
 /**
- * The records of a master's log, oldest first. Lines that are not as they were written are passed
- * over: `verifyAuditLog` names them.
+ * Reads the records of a master's log, oldest first, whether the master runs or not. Altered lines
+ * are skipped; `verifyAuditLog` reports them.
  */
 export async function* readAuditLog(
   config: Pick<MasterConfig, 'stateDir'>,

@@ -1,4 +1,4 @@
-/** Whether an audit log is as it was written. */
+/** Verifies that audit logs are complete and unaltered. */
 
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
@@ -10,52 +10,53 @@ import { auditDirectory, auditFiles, linesOf, readHead } from './audit-files.ts'
 import { type AuditRecord, readLine } from './audit-record.ts';
 import { readWitness } from './witness.ts';
 
-/** Something that is not as it was written. */
+/** Problem found in a log. */
 export interface AuditProblem {
-  readonly kind: /** A line is not what its hash says. */
+  readonly kind: /** The hash of a line does not match its content. */
     | 'altered'
-    /** A record does not follow the one before it. */
+    /** A record's `previous` is not the hash of the record before it. */
     | 'broken-chain'
     /** Records are missing between two others. */
     | 'gap'
     /** Records are missing at the beginning. */
     | 'begin-missing'
-    /** Records are missing at the end, or others stand there. */
+    /** Records at the end are missing or were replaced. */
     | 'end-missing'
-    /** A record is another one than the log of another member of the cluster has noted. */
+    /** A record differs from the one that another cluster member noted. */
     | 'other-history';
   readonly file: string;
-  /** 1 is the first; 0: the file as a whole. */
+  /** Line number, starting at 1. 0 concerns the whole file. */
   readonly line: number;
-  /** One sentence for a person. */
+  /** One sentence for operators. */
   readonly reason: string;
 }
 
 export interface AuditReport {
   readonly files: readonly string[];
   readonly records: number;
-  /** Sequences of the first and the last record; 0: none. */
+  /** Sequences of the first and the last record. 0 if there are none. */
   readonly first: number;
   readonly last: number;
   /** Time of the last record. */
   readonly lastAt?: string;
-  /** Whether what a running master, or the store, says of the end was compared. */
+  /** Whether the end was compared with a running master, the store or other members. */
   readonly isEndKnown: boolean;
-  /** Whether a line at the end is not finished: being written, or torn by a crash. */
+  /** Whether the last line is incomplete: it is being written, or a crash interrupted it. */
   readonly isUnfinished: boolean;
   readonly problems: readonly AuditProblem[];
 }
 
-/** What is known of a log from elsewhere. */
+/** Expected end of a log, from an independent source. */
 export interface ExpectedLog extends AuditHead {
-  /** Sequence of the first record that is kept, if that is known. */
+  /** Sequence of the oldest stored record, if known. */
   readonly first?: number;
 }
 
 /**
- * Reads a log from its first line to its last.
- * @param files - in their order
- * @param expected - what is known of it from elsewhere: without it a missing end cannot be seen
+ * Verifies a log from its first line to its last.
+ * @param files files in order
+ * @param expected expected end of the log; without it, missing records at the end cannot be
+ * detected
  */
 export async function verifyAudit(
   files: readonly string[],
@@ -66,15 +67,15 @@ export async function verifyAudit(
   return verifier.report(files);
 }
 
-/** The logs of the members of a cluster. */
+/** Verification results of the logs of all cluster members. */
 interface ClusterAuditReport {
   readonly members: readonly (AuditReport & { readonly member: string })[];
 }
 
 /**
- * Reads the logs of the members of a cluster, each from its first line to its last, and compares them
- * with what the others have noted of them.
- * @param logs - files of each member, in their order, by its name
+ * Verifies the logs of the members of a cluster, and compares each with the hashes that the other
+ * members noted.
+ * @param logs files in order, by member name
  */
 async function verifyClusterAudit(
   logs: ReadonlyMap<string, readonly string[]>,
@@ -89,7 +90,7 @@ async function verifyClusterAudit(
   return { members };
 }
 
-/** Records by number, with the hash that others have noted of them. */
+/** Hashes of records that other members noted, by sequence. */
 type NotedRecords = ReadonlyMap<number, string>;
 
 async function readNotes(files: readonly string[]): Promise<ReadonlyMap<string, NotedRecords>> {
@@ -113,7 +114,7 @@ class Verifier {
   #records = 0;
   #first = 0;
   #last: AuditRecord | undefined;
-  /** After an altered line nothing can be said of the next one's link. */
+  /** Whether the link of the next record can be checked. False after an altered line. */
   #isLinkKnown = true;
   #hashAtExpected: string | undefined;
   #isUnfinished = false;
@@ -129,7 +130,7 @@ class Verifier {
       if (record !== undefined) this.#follow(record, file, line);
       else if (isWhole) {
         this.#isLinkKnown = false;
-        this.#complain('altered', file, line, 'the line is not what was written');
+        this.#complain('altered', file, line, 'the line was altered');
       } else this.#isUnfinished = true;
     }
   }
@@ -153,10 +154,15 @@ class Verifier {
     const before = this.#last;
     const next = (before?.sequence ?? record.sequence - 1) + 1;
     if (record.sequence !== next && this.#isLinkKnown) {
-      const reason = `record ${record.sequence} stands where ${next} was expected`;
+      const reason = `found record ${record.sequence} instead of record ${next}`;
       this.#complain('gap', file, line, reason);
     } else if (before !== undefined && this.#isLinkKnown && record.previous !== before.hash) {
-      this.#complain('broken-chain', file, line, `record ${next} does not follow the one before`);
+      this.#complain(
+        'broken-chain',
+        file,
+        line,
+        `record ${next} does not contain the hash of the record before it`,
+      );
     }
     this.#isLinkKnown = true;
     this.#records += 1;
@@ -164,7 +170,7 @@ class Verifier {
     if (record.sequence === this.#expected?.sequence) this.#hashAtExpected = record.hash;
     const noted = this.#noted.get(record.sequence);
     if (noted !== undefined && noted !== record.hash) {
-      const reason = `record ${record.sequence} is not the one that another member has noted`;
+      const reason = `record ${record.sequence} differs from the one that another member noted`;
       this.#complain('other-history', file, line, reason);
     }
     this.#last = record;
@@ -173,16 +179,16 @@ class Verifier {
   #compareEnds(firstFile: string, lastFile: string, last: number): void {
     const { sequence, hash, first } = this.#expected ?? {};
     if (first !== undefined && this.#first > first) {
-      const reason = `it begins with record ${this.#first}; ${first} is the first one kept`;
+      const reason = `the log begins with record ${this.#first} instead of record ${first}`;
       this.#complain('begin-missing', firstFile, 0, reason);
     }
     const latest = Math.max(0, ...this.#noted.keys());
     if (latest > last) {
-      const reason = `it ends with record ${last}; another member has noted record ${latest}`;
+      const reason = `the log ends with record ${last}, but another member noted record ${latest}`;
       this.#complain('end-missing', lastFile, 0, reason);
     }
     if (sequence === undefined || sequence === 0 || this.#hashAtExpected === hash) return;
-    const reason = `it ends with record ${last}; record ${sequence} is known and not there`;
+    const reason = `the log ends with record ${last}, but record ${sequence} must exist`;
     this.#complain('end-missing', lastFile, 0, reason);
   }
 
@@ -192,8 +198,8 @@ class Verifier {
 }
 
 /**
- * As {@link verifyClusterAudit}, with copies of the audit directories of members below one directory,
- * each by the name of its member.
+ * Verifies copies of the members' audit directories, as {@link verifyClusterAudit} does.
+ * @param directory contains one subdirectory per member, named after it
  */
 export async function verifyCopiedLogs(directory: string): Promise<ClusterAuditReport> {
   const found = await readdir(directory, { withFileTypes: true });
@@ -204,10 +210,10 @@ export async function verifyCopiedLogs(directory: string): Promise<ClusterAuditR
 }
 
 /**
- * Looks whether a master's log is as it was written.
- * @param expected - what the running master says of its end; `null`: it does not say; default:
- * what the store says
- * @throws StoreError ERR_STORE_LOCKED when a master runs, and nothing is expected
+ * Verifies the log of a master.
+ * @param expected end of the log as the running master reports it; `null`: unknown; default: the
+ * end that the store contains
+ * @throws StoreError ERR_STORE_LOCKED if a master runs and `expected` is not given
  */
 export async function verifyAuditLog(
   config: AuditedConfig,
@@ -217,7 +223,7 @@ export async function verifyAuditLog(
   return verifyAudit(await auditFiles(auditDirectory(config)), known ?? undefined);
 }
 
-/** Where a log and its head are. */
+/** Configuration that locates a log and its head. */
 type AuditedConfig = Pick<MasterConfig, 'stateDir'> & Partial<Pick<MasterConfig, 'cluster'>>;
 
 async function readStoredHead({

@@ -1,6 +1,6 @@
 /**
- * Members of a cluster note in their own logs how far the logs of the others are: who writes one of
- * them anew would have to write them all.
+ * Members of a cluster record the heads of each other's audit logs. To rewrite one log unnoticed,
+ * an attacker would have to rewrite all of them.
  */
 
 import type { Store } from '#store';
@@ -11,16 +11,19 @@ import type { AuditRecord, AuditTrail } from './audit-record.ts';
 
 const action = 'audit.head';
 const detailForm = /^record (\d{1,15}) has the hash ([0-9a-f]{64})$/;
-/** Between two notes: what a member writes within that time is known by its own log alone. */
+/**
+ * Interval between two notes, in milliseconds. Records younger than this are protected by their own
+ * log only.
+ */
 const noteMs = 600_000;
 
-/** What the log of a member says of another one's. */
+/** Head of another member's log, as a record notes it. */
 export interface Witness extends AuditHead {
-  /** The member that it is about. */
+  /** Member that the record concerns. */
   readonly member: string;
 }
 
-/** What a record says of the log of another member; `undefined`: it is about something else. */
+/** Returns the note in a record, or `undefined` if the record has another subject. */
 export function readWitness(record: AuditRecord): Witness | undefined {
   if (record.action !== action || record.what === undefined) return undefined;
   const [, sequence, hash] = detailForm.exec(record.detail ?? '') ?? [];
@@ -33,13 +36,13 @@ export interface AuditWitnessOptions {
   readonly cluster: Pick<Cluster, 'member'> & {
     status(): { readonly members: readonly { readonly name: string }[] };
   };
-  /** That of the cluster. */
+  /** Store of the cluster. */
   readonly store: Pick<Store, 'get'>;
   /** Id of this master. */
   readonly id: string;
 }
 
-/** Notes how far the logs of the others are, every ten minutes. */
+/** Records the heads of the other members' logs every ten minutes. */
 export class AuditWitness {
   readonly #options: AuditWitnessOptions;
   readonly #noted = new Map<string, string>();
@@ -47,11 +50,14 @@ export class AuditWitness {
 
   constructor(options: AuditWitnessOptions) {
     this.#options = options;
-    // A store that cannot be read now can be later.
+    // A failed read is repeated at the next interval.
     this.#timer = setInterval(() => void this.note().catch(() => {}), noteMs).unref();
   }
 
-  /** Notes what has changed since. @throws StoreError */
+  /**
+   * Records the heads that have changed.
+   * @throws StoreError
+   */
   async note(): Promise<void> {
     const { audit, cluster, store, id } = this.#options;
     for (const { name } of cluster.status().members) {

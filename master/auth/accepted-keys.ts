@@ -1,5 +1,3 @@
-/** Keys that a master has taken for accepted. */
-
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
 import { cleanKeyText } from '#minion-protocol';
@@ -7,7 +5,7 @@ import { Bytes, defineRow, type Key, type Operation, type Store, writeInParts } 
 
 const prefix: Key = ['accepted-keys'];
 
-/** Rows `accepted-keys/<id>`. */
+/** Row codec for `accepted-keys/<id>`. */
 const acceptedRow = defineRow({
   name: 'accepted key',
   schema: Type.Object({ digest: Bytes }),
@@ -15,18 +13,18 @@ const acceptedRow = defineRow({
   isUnversioned: ({ length }) => length === digestBytes,
 });
 
-/** Bytes of a SHA-256. */
+/** Length of a SHA-256 digest, in bytes. */
 const digestBytes = 32;
 
-/** An accepted key. */
+/** Accepted key. */
 interface AcceptedKey {
   readonly id: string;
   readonly pem: string;
 }
 
 /**
- * Which keys this master has taken for accepted, in its store: so that a start notices those that
- * were deleted or replaced while it was not running, and ends what they could still do.
+ * Record of the accepted keys in the store. A start uses it to detect keys that were deleted or
+ * replaced while the master was not running, and revokes them.
  */
 export class AcceptedKeys {
   readonly #store: Store;
@@ -35,7 +33,10 @@ export class AcceptedKeys {
     this.#store = store;
   }
 
-  /** Ids that were accepted when the master ran last, and are no longer, or with another key. */
+  /**
+   * Returns the ids whose key was accepted in the last run of the master and is now missing or
+   * different.
+   */
   async lost(accepted: readonly AcceptedKey[]): Promise<string[]> {
     const digests = new Map(accepted.map(({ id, pem }) => [id, digestOf(pem)]));
     const lost: string[] = [];
@@ -46,7 +47,7 @@ export class AcceptedKeys {
     return lost;
   }
 
-  /** Takes these keys for the accepted ones, and no others. Only what differs is written. */
+  /** Replaces the record by these keys. Only differences are written. */
   async replace(accepted: readonly AcceptedKey[]): Promise<void> {
     const digests = new Map(accepted.map(({ id, pem }) => [id, digestOf(pem)]));
     const operations: Operation[] = [];
@@ -63,7 +64,7 @@ export class AcceptedKeys {
     await writeInParts(this.#store, operations);
   }
 
-  /** Takes the key of an id for accepted; `undefined`: it has none. Durable when it resolves. */
+  /** Records the accepted key of an id; `undefined` removes it. Durable when it resolves. */
   async note(id: string, pem: string | undefined): Promise<void> {
     const key = [...prefix, id];
     await this.#store.write([

@@ -1,5 +1,3 @@
-/** Opens what proves who minions and the master are. */
-
 import type { FixedConfig } from '#config';
 import type { MasterTransport } from '#minion-protocol';
 import type { ModuleDeps } from '../context/index.ts';
@@ -21,14 +19,14 @@ import type { SharedKeySource } from './shared-key-source.ts';
 import { TokenCheck } from './token-check.ts';
 import { VersionCheck, VersionPins } from './version-check.ts';
 
-/** Ends what a module keeps of an id. */
+/** Deletes what a module stores about an id. */
 type Forget = (id: string) => Promise<unknown>;
 
 export interface AuthDeps extends ModuleDeps {
   readonly seal: Seal;
   readonly events: Events;
   readonly transports: readonly MasterTransport[];
-  /** Keys of the cluster. Default: this master is in none. */
+  /** Keys of the cluster. Default: the master belongs to no cluster. */
   readonly sharedKeys?: SharedKeySource | undefined;
 }
 
@@ -41,7 +39,7 @@ export async function createAuth(deps: AuthDeps) {
   const rsa = closers.add(new RsaPool(), (it) => it.close());
   const replaced = (await sharedKeys?.writeOwnKeys(fixed, store)) ?? [];
   for (const one of replaced) {
-    log.warn(one, "another master's key: that of the cluster takes its place");
+    log.warn(one, 'key of another master was replaced by that of the cluster');
   }
   const masterKeys = await openOwnKeys(fixed, 'master', fixed.keyPass);
   const masterKeySigner = await openMasterKeySigner(fixed, masterKeys.publicPem);
@@ -77,20 +75,20 @@ export async function createAuth(deps: AuthDeps) {
     keys.onChange(({ id, to, isElsewhere }) => {
       if (isElsewhere || to !== null || keys.get(id) !== undefined) return;
       Promise.all(onKeyDeleted.map((forget) => forget(id))).catch((error: unknown) => {
-        log.error({ minion: id, err: error }, 'minion data were not forgotten');
+        log.error({ minion: id, err: error }, 'minion data could not be deleted');
       });
     });
   }
   const ownKeys = ownKeysOf(fixed, masterKeys, masterKeySigner);
   return {
-    /** Over what the store holds of secrets. */
+    /** Seal for the secrets in the store. */
     seal,
     rsa,
     masterKeys,
-    /** With `master_sign_pubkey`: what signs the master's key. */
+    /** Signer of the master's key, with `master_sign_pubkey`. */
     masterKeySigner,
     keys,
-    /** Which keys need no operator. */
+    /** Rules for keys that are accepted or rejected without an operator. */
     autoAccept,
     publishKey,
     sessions,
@@ -104,7 +102,7 @@ export async function createAuth(deps: AuthDeps) {
     tokens: new TokenCheck((pem, token) => rsa.run({ kind: 'check-token', pem, token })),
     lastHeard,
     revocation,
-    /** Ids whose former owners had jobs. */
+    /** Ids whose previous owners had jobs. */
     retiredIds,
     lifecycle: createKeyLifecycle({
       config,
@@ -119,22 +117,25 @@ export async function createAuth(deps: AuthDeps) {
       unpin: (id) => pins.forget([id]),
       ownKeys: async () => ownKeys,
     }),
-    /** The public halves of the master's own keys. */
+    /** Public keys of the master. */
     ownKeys,
-    /** Calls `forget` when an id is retired; that waits for it. */
+    /** Registers a function that is called, and awaited, when an id is retired. */
     onRetire: (forget: Forget) => void onRetire.push(forget),
-    /** Calls `forget` when an id's last key was deleted, unless `preserve_minion_cache` is set. */
+    /**
+     * Registers a function that is called when an id's last key was deleted, unless
+     * `preserve_minion_cache` is set.
+     */
     onKeyDeleted: (forget: Forget) => void onKeyDeleted.push(forget),
     /**
-     * Revokes the keys that went while no master ran, now, and from now on those that go.
-     * @param onKeyLost ends what hangs on the accepted key of an id elsewhere
+     * Revokes the keys that were lost while no master ran, and every key that is lost later.
+     * @param onKeyLost revokes what other modules grant to the accepted key of an id
      */
     revokeLostKeys: (onKeyLost: (id: string) => Promise<void>) =>
       revokeLostKeys({ context, events, auth: { keys, revocation }, onKeyLost, log }),
   };
 }
 
-/** Replaces the publish key when it is older than `publish_session`. */
+/** Starts the rotation of publish keys that are older than `publish_session`. */
 function startRotation(
   { config, context }: AuthDeps,
   publishKey: PublishKey,

@@ -7,25 +7,26 @@ import { isMissing } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 
 /**
- * What Python's `str()` makes of a grain, which is what Salt compares with the lines of
- * `autosign_grains_dir`. `undefined` for values that should match nothing: nil, maps, bytes and the like.
+ * Returns a grain as Python's `str()` does, because Salt compares that text with the lines of files
+ * in `autosign_grains_dir`. Returns `undefined` for values that must match nothing: nil, maps,
+ * bytes and similar types.
  */
 function pythonText(value: WireValue | undefined): string | undefined {
   const isMeant = Array.isArray(value) || (value !== null && typeof value !== 'object');
   return isMeant && value !== undefined ? pythonStr(value) : undefined;
 }
 
-/** The lines of a file of {@link compileSignRules}. */
+/** Compiled rules of {@link compileSignRules}. */
 export interface SignRules {
   matches(id: string): boolean;
-  /** Lines (1 is the first) that were meant as regular expressions and cannot be read. */
+  /** Numbers of lines, starting at 1, that contain an unsupported regular expression. */
   readonly unreadable: readonly number[];
 }
 
 /**
- * Compiles the text of an `autosign_file` or `autoreject_file` [WIRE 7.6]: an expression a line,
- * which matches as a glob or as a regular expression of the whole id. Salt leaves alternatives
- * (`a|b`) open at their inner ends; here they are closed too.
+ * Compiles the text of an `autosign_file` or `autoreject_file` [WIRE 7.6]. Each line is an
+ * expression that matches as a glob or as a regular expression for the whole id. In Salt,
+ * alternatives (`a|b`) are not anchored at their inner ends; here they are.
  */
 function compileSignRules(text: string): SignRules {
   const tests: ((id: string) => boolean)[] = [];
@@ -34,10 +35,11 @@ function compileSignRules(text: string): SignRules {
     const expression = line.trim();
     if (expression === '' || expression.startsWith('#')) continue;
     tests.push(compileGlob(expression));
-    if (/^[\w-]+$/.test(expression)) continue; // as an expression it means the same
+    if (/^[\w-]+$/.test(expression)) continue; // it means the same as a regular expression
     const regex = tryRegex(expression);
     if (regex !== undefined) tests.push((id) => regex.matches(id));
-    // Most globs are no expressions; what begins a group with a flag was meant as one.
+    // Most globs are not valid regular expressions. A group with a flag indicates a regular
+    // expression.
     else if (expression.includes('(?')) unreadable.push(index + 1);
   }
   return { matches: (id) => tests.some((test) => test(id)), unreadable };
@@ -51,12 +53,14 @@ function tryRegex(expression: string): RE2JS | undefined {
   }
 }
 
-/** A file that decides about keys: its text, or why it is not to be believed. */
+/** Content of a file that decides about keys, or the reason why it is not trusted. */
 type TrustedFile =
   | { readonly ok: true; readonly text: string }
   | { readonly ok: false; readonly reason: 'missing' | 'unreadable' | 'writable' };
 
-/** Reads a file unless others (or its group, without `groupMayWrite`) could write to it. */
+/**
+ * Reads a file. Rejects it if others, or its group without `groupMayWrite`, have write permission.
+ */
 async function readTrustedFile(file: string, groupMayWrite: boolean): Promise<TrustedFile> {
   try {
     const handle = await open(file);
@@ -73,24 +77,24 @@ async function readTrustedFile(file: string, groupMayWrite: boolean): Promise<Tr
   }
 }
 
-/** Options of {@link openAutoAccept}; those of the master's configuration. */
+/** Options of {@link openAutoAccept}, named as in the master's configuration. */
 export interface AutoAcceptOptions {
   readonly pkiDir: string;
   readonly autoAccept: boolean;
   readonly autosignFile: string | null;
   readonly autorejectFile: string | null;
   readonly autosignGrainsDir: string | null;
-  /** Minutes that a file in `minions_autosign` is good for; 0: for ever. */
+  /** Validity of a file in `minions_autosign`, in minutes. 0 means unlimited. */
   readonly autosignTimeout: number;
   readonly permissivePkiAccess: boolean;
-  /** Milliseconds since 1970. Default: `Date.now`. */
+  /** Clock, in milliseconds since 1970. Default: `Date.now`. */
   readonly now?: () => number;
 }
 
-/** What is to become of a key that nobody has judged yet. */
+/** Automatic decision about a key. `pend` leaves it to an operator. */
 export type AutoDecision = 'accept' | 'reject' | 'pend';
 
-/** Why a rule has no effect. */
+/** Problem because of which a rule has no effect. */
 export interface AutoAcceptProblem {
   readonly file: string;
   readonly reason: string;
@@ -100,8 +104,8 @@ const refreshMs = 1000;
 const noRules: SignRules = { matches: () => false, unreadable: [] };
 
 /**
- * Decides which keys need no operator [WIRE 7.6]. The files are read again every second, outside
- * of any request.
+ * Decides which keys are accepted or rejected without an operator [WIRE 7.6]. The files are read
+ * every second, independently of requests.
  */
 export class AutoAccept {
   #options: AutoAcceptOptions;
@@ -110,24 +114,24 @@ export class AutoAccept {
   #rejects = noRules;
   #signs = noRules;
   #grains: ReadonlyMap<string, ReadonlySet<string>> = new Map();
-  /** Id → when its stub was made. */
+  /** Creation times of the stubs in `minions_autosign`, by id. */
   #stubs = new Map<string, number>();
   #problems: readonly AutoAcceptProblem[] = [];
   #lastRound: Promise<void> = Promise.resolve();
-  /** By file, so that rules are compiled when the text differs and not at every look. */
+  /** Compiled rules by file, so that rules are compiled only when the text changes. */
   readonly #compiled = new Map<string, { readonly text: string; readonly rules: SignRules }>();
 
-  /** Use {@link openAutoAccept}. */
+  /** Creates an instance without reading the files. Use {@link openAutoAccept}. */
   constructor(options: AutoAcceptOptions) {
     this.#options = options;
     this.#now = options.now ?? Date.now;
-    // What cannot be read is told by problems(); the next round tries again.
+    // problems() reports unreadable files, and the next round reads them again.
     this.#timer = setInterval(() => void this.refresh().catch(() => {}), refreshMs).unref();
   }
 
   /**
-   * Judges an id. Rejection wins; a stub is used up before it accepts.
-   * @param grains - `autosign_grains` of the request, as the minion states them
+   * Decides about an id. A rejection takes precedence. A stub is consumed before it accepts.
+   * @param grains `autosign_grains` of the request, as the minion states them
    */
   async decide(
     id: string,
@@ -139,18 +143,18 @@ export class AutoAccept {
     return 'pend';
   }
 
-  /** What is in the files and has no effect, for the operator. */
+  /** Returns the rules in the files that have no effect, for the operator. */
   problems(): readonly AutoAcceptProblem[] {
     return this.#problems;
   }
 
-  /** Goes by other options; resolves when their files are read. */
+  /** Applies new options. Resolves when their files have been read. */
   async configure(options: Omit<AutoAcceptOptions, 'now'>): Promise<void> {
     this.#options = options;
     await this.refresh();
   }
 
-  /** Reads the files now, after any reading that is under way. */
+  /** Reads the files, after any read in progress. */
   refresh(): Promise<void> {
     const round = this.#lastRound.then(() => this.#readAll());
     this.#lastRound = round.catch(() => {});
@@ -177,7 +181,7 @@ export class AutoAccept {
     if (text === undefined) return noRules;
     const rules = this.#compile(file, text);
     for (const line of rules.unreadable) {
-      problems.push({ file, reason: `line ${line} is a regular expression that is not supported` });
+      problems.push({ file, reason: `line ${line} contains an unsupported regular expression` });
     }
     return rules;
   }
@@ -223,7 +227,7 @@ export class AutoAccept {
     const reasons = {
       missing: 'it does not exist',
       unreadable: 'it cannot be read',
-      writable: 'others may write to it',
+      writable: 'it is writable for other users',
     };
     problems.push({ file, reason: reasons[content.reason] });
     return undefined;
@@ -233,7 +237,7 @@ export class AutoAccept {
     const madeAt = this.#stubs.get(id);
     if (madeAt === undefined || this.#isExpired(madeAt)) return false;
     this.#stubs.delete(id);
-    // Removed before it counts: a stub that cannot be removed would accept for ever.
+    // Removed first: a stub that cannot be removed would accept keys forever.
     return await rm(path.join(this.#stubDirectory(), id)).then(
       () => true,
       () => false,
@@ -258,14 +262,14 @@ export class AutoAccept {
   }
 }
 
-/** Reads the files and keeps reading them. */
+/** Opens the rules and reads their files. They are read again periodically. */
 export async function openAutoAccept(options: AutoAcceptOptions): Promise<AutoAccept> {
   const autoAccept = new AutoAccept(options);
   await autoAccept.refresh();
   return autoAccept;
 }
 
-/** Goes by the options of a master, and by those that it takes over. */
+/** Opens the rules of a master's configuration, and applies the options of each reload. */
 export async function openConfiguredAutoAccept(
   config: LiveConfig,
   now: () => number,

@@ -1,23 +1,26 @@
-/** The decision about a key that a sign-in offers [WIRE 6; salt/channel/server.py]. No I/O. */
+/**
+ * Decision about a key that a minion offers at sign-in [WIRE 6; salt/channel/server.py]. Without
+ * I/O.
+ */
 
 import { cleanKeyText } from '#minion-protocol';
 
-/** The input of {@link decideKey}. Keys are PEM texts and are compared clean. */
+/** Input of {@link decideKey}. Keys are in PEM format and are normalised before comparison. */
 export interface KeyDecisionInput {
-  /** The accepted key of the id, if there is one. */
+  /** Accepted key of the id, if any. */
   readonly accepted?: string | undefined;
-  /** The pending key of the id, if there is one. */
+  /** Pending key of the id, if any. */
   readonly pending?: string | undefined;
   /** Whether the id has a rejected key. */
   readonly rejected?: boolean;
-  /** The key in the request. */
+  /** Key in the request. */
   readonly offered: string;
   readonly autosign: boolean;
   readonly autoreject: boolean;
   readonly openMode: boolean;
 }
 
-/** What happens to the stored keys of the id. */
+/** Change of the id's stored keys. */
 export type KeyTransition =
   | 'none'
   | 'store-accepted'
@@ -27,13 +30,13 @@ export type KeyTransition =
   | 'pending-to-accepted'
   | 'pending-to-rejected';
 
-/** A decision about an offered key. */
+/** Decision about an offered key. */
 export interface KeyDecision {
   readonly outcome: 'accept' | 'pend' | 'reject' | 'denied' | 'refuse';
-  /** For the refusal, unless the outcome is `accept`. */
+  /** Value of `ret` in the reply, unless the outcome is `accept`. */
   readonly ret: boolean;
   readonly transition: KeyTransition;
-  /** What `salt/auth` tells, besides `id` and `pub`. */
+  /** Fields of the event `salt/auth`, in addition to `id` and `pub`. */
   readonly event: {
     readonly result: boolean;
     readonly act?: 'accept' | 'pend' | 'reject' | 'denied';
@@ -43,7 +46,7 @@ export interface KeyDecision {
 /**
  * Decides about an offered key, exactly as Salt does [WIRE 6.2, steps 4 to 8]:
  *
- * | id has | autoreject | not autosign | autosign |
+ * | id has | autoreject | no autosign | autosign |
  * |---|---|---|---|
  * | rejected key | refuse | refuse | refuse |
  * | accepted key | equal: accept, else denied | the same | the same |
@@ -100,7 +103,7 @@ const denied: KeyDecision = {
   event: { result: false, act: 'denied' },
 };
 
-/** The refusals whose event has no `act`. */
+/** Returns a rejection whose event has no `act`. */
 function refusal(outcome: 'denied' | 'refuse', transition: KeyTransition): KeyDecision {
   return { outcome, ret: false, transition, event: { result: false } };
 }

@@ -1,4 +1,4 @@
-/** Who becomes a minion, and what ends with it: for what enrols machines by itself. */
+/** Life cycle of minions' keys: acceptance, rejection and retirement of ids. */
 
 import type { Logger } from 'pino';
 import type { LiveConfig } from '#config';
@@ -17,55 +17,62 @@ import type { RetiredIds } from './retired-ids.ts';
 import type { LastHeard, PublishKey, SessionKeys } from './session-keys.ts';
 import type { VersionPins } from './version-check.ts';
 
-/** The key that an id has. */
+/** Key of an id. */
 interface HeldKey {
   readonly state: 'accepted' | 'pending' | 'rejected';
-  /** PEM text. */
+  /** Public key in PEM format. */
   readonly publicKey: string;
-  /** SHA-256, whatever `hash_type` says: hex pairs joined by `:`. */
+  /** SHA-256 fingerprint, independent of `hash_type`: hex pairs separated by `:`. */
   readonly fingerprint: string;
 }
 
-/** A key to accept. */
+/** Key to accept. */
 interface AdmittedKey {
   readonly id: string;
-  /** PEM text of an RSA key. */
+  /** RSA public key in PEM format. */
   readonly publicKey: string;
-  /** Lowest protocol version that the id is heard in from now on; 0: any. */
+  /** Lowest protocol version that the master accepts from the id from now on. 0 accepts any. */
   readonly protocol: 0 | 1 | 2 | 3;
 }
 
-/** Who becomes a minion, and who is none any more. */
+/** Operations on ids and their keys, for extensions that enrol machines. */
 export interface KeyLifecycle {
   /**
-   * Runs work that decides about an id and then changes what it has. Sign-ins of the id, operations
-   * on its key and other such work come before or after it, so that what it reads stays true. Not
-   * to be called from inside of such work for the same id, which {@link KeyAcceptanceHook} is.
+   * Runs work that decides about an id and then changes its keys. Sign-ins of the id, operations on
+   * its key and other such work run before or after it, so that what it reads stays valid. Must not
+   * be called within such work for the same id, for example in a {@link KeyAcceptanceHook}.
    */
   exclusive<T>(id: string, work: () => Promise<T>): Promise<T>;
-  /** Whether an id may have a key: it has an accepted one, or `minion_ids` takes it. */
+  /** Returns whether an id may have a key: it has an accepted one, or `minion_ids` permits it. */
   takesId(id: string): boolean;
-  /** The accepted, pending or rejected key of an id. */
+  /** Returns the accepted, pending or rejected key of an id. */
   keyOf(id: string): HeldKey | undefined;
   /**
-   * Accepts a key that its minion need not have shown; a pending one gives way to it. Durable when
+   * Accepts a key, even if the minion has not offered it yet. Replaces a pending key. Durable when
    * it resolves.
-   * @throws KeyError ERR_KEY_STATE when the id has another accepted key or a rejected one;
-   * ProtocolError ERR_BAD_KEY for what is no such key; KeyError ERR_KEY_ID, ERR_PKI_DIR
+   * @throws KeyError ERR_KEY_STATE if the id has a different accepted key or a rejected one;
+   * ProtocolError ERR_BAD_KEY if the key is invalid; KeyError ERR_KEY_ID, ERR_PKI_DIR
    */
   admit(key: AdmittedKey): Promise<void>;
-  /** Hears an id in no lower protocol version from now on; durable when it resolves. */
+  /** Rejects lower protocol versions of an id from now on. Durable when it resolves. */
   pin(id: string, protocol: AdmittedKey['protocol']): Promise<void>;
-  /** Rejects an accepted key, so that nobody signs in with it until it is deleted. */
+  /** Rejects an accepted key, so that no minion can sign in with it until it is deleted. */
   quarantine(id: string): Promise<void>;
   /**
-   * Ends all that an id has: key, session, connections, pin, grains, pillar, mine, files that it
-   * pushed; jobs that were published to it take no return from a later owner. The id may have no key.
+   * Deletes everything of an id: key, session, connections, pin, grains, pillar, mine and pushed
+   * files. Jobs that were published to it accept no return from a later owner. The id need not have
+   * a key.
    */
   retire(id: string): Promise<void>;
-  /** Whether the minion was heard, with a proof of its key, since it has this key or the start. */
+  /**
+   * Returns whether the minion has sent a proven request since it received this key, or since the
+   * start.
+   */
   isHeard(id: string): boolean;
-  /** Calls the listener when that becomes true of an id, until the function given is called. */
+  /**
+   * Calls the listener when {@link isHeard} becomes true for an id. Returns a function that removes
+   * the listener.
+   */
   onHeard(listener: (id: string) => void): () => void;
 }
 
@@ -79,7 +86,7 @@ export interface KeyLifecycleDeps {
     readonly retiredIds: RetiredIds;
     readonly revocation: Revocation;
   };
-  /** Ends what other modules keep of an id. */
+  /** Deletes what other modules store about an id. */
   readonly forget: (id: string) => Promise<unknown>;
 }
 
@@ -95,7 +102,7 @@ export function createKeyLifecycle(deps: KeyLifecycleDeps): KeyLifecycle {
     },
     admit: async ({ id, publicKey, protocol }) => {
       parsePublicKey(publicKey);
-      // First, so that there is no moment in which the key is good for a lower one.
+      // Pinned first, so that the key is never valid for a lower version.
       await pins.prove(id, protocol);
       await keys.admit(id, cleanKeyText(publicKey));
     },
@@ -109,9 +116,9 @@ export function createKeyLifecycle(deps: KeyLifecycleDeps): KeyLifecycle {
       const expiresAt = now + config.current.keepJobsSeconds * 1000;
       await retiredIds.note(id, context.nextJid(), { now, expiresAt });
       await keys.delete(id).catch(unlessUnknown);
-      // Begun by the loss of the key.
+      // The loss of the key has started the revocation.
       await revocation.ended();
-      // Also of an id that was pinned for a key that never came.
+      // Also for an id that was pinned for a key that never arrived.
       await pins.forget([id]);
       await forget(id);
     },
@@ -128,7 +135,7 @@ function unlessUnknown(error: unknown): void {
   if (!(error instanceof KeyError && error.code === 'ERR_KEY_UNKNOWN')) throw error;
 }
 
-/** What ends when a key is no longer good. */
+/** Options of {@link Revocation}. */
 export interface RevocationOptions {
   readonly sessions: SessionKeys;
   readonly pins: VersionPins;
@@ -141,12 +148,15 @@ export interface RevocationOptions {
   readonly log: Logger;
 }
 
-/** Rotations for deleted keys are at least so far apart: each costs every minion a sign-in. */
+/**
+ * Minimum interval between rotations for deleted keys, in milliseconds. Each rotation costs every
+ * minion a sign-in.
+ */
 const rotationIntervalMs = 60_000;
 
 /**
- * Ends what a deleted or rejected key could still do [THREATS C-15]: session, pin and connections
- * at once; the shared publish key by a rotation, at most one a minute.
+ * Revokes what a deleted or rejected key still permits [THREATS C-15]. Session, pin and connections
+ * end immediately. The shared publish key is rotated, at most once per minute.
  */
 export class Revocation {
   readonly #options: RevocationOptions;
@@ -161,17 +171,17 @@ export class Revocation {
     this.#options = options;
   }
 
-  /** Calls the listener for each id whose key is no longer good, at once. */
+  /** Calls the listener immediately for each id whose key has become invalid. */
   onRevoked(listener: (id: string) => void): void {
     this.#onRevoked.push(listener);
   }
 
-  /** Calls the listener after each rotation, which waits for it. */
+  /** Calls and awaits the listener after each rotation. */
   onRotated(listener: () => Promise<void>): void {
     this.#onRotated.push(listener);
   }
 
-  /** Ends everything of these ids, whose keys were accepted until now. */
+  /** Revokes everything of ids whose keys were accepted until now. */
   async revoke(ids: readonly string[]): Promise<void> {
     const ending = this.#revoke(ids);
     this.#ending.add(ending);
@@ -182,9 +192,7 @@ export class Revocation {
     }
   }
 
-  /**
-   * Ends what these ids have at this master alone; another member of the cluster has ended the rest.
-   */
+  /** Revokes what ids have at this member. Another member of the cluster has revoked the rest. */
   revokeHere(ids: readonly string[]): void {
     const { lastHeard, transports } = this.#options;
     lastHeard.forget(ids);
@@ -194,7 +202,10 @@ export class Revocation {
     }
   }
 
-  /** Resolves when what is being ended has ended. @throws StoreError when that failed */
+  /**
+   * Resolves when all revocations in progress are complete.
+   * @throws StoreError if one failed
+   */
   async ended(): Promise<void> {
     await Promise.all(this.#ending);
   }
@@ -202,18 +213,18 @@ export class Revocation {
   async #revoke(ids: readonly string[]): Promise<void> {
     const { sessions, pins } = this.#options;
     this.revokeHere(ids);
-    // Both at once, in memory: what a new key of the id gets meanwhile is not forgotten with it.
+    // Both change memory synchronously, so that a session or pin of a new key is not deleted.
     await Promise.all([sessions.forget(ids), pins.forget(ids)]);
     if (!this.#options.config.current.rotateAesKey) return;
-    // The master may be gone before the rotation comes.
+    // The master may stop before the rotation.
     await this.#options.publishKey.retire();
     this.#planRotation();
   }
 
   /**
-   * Ends everything of ids whose keys were lost while the master was not running. Resolves when
-   * the publish key is another one, so that nobody is served before; nobody is there yet to be
-   * pinged.
+   * Revokes everything of ids whose keys were lost while the master was not running. Resolves when
+   * the publish key was replaced, so that no minion is served before. Minions need no ping, because
+   * none is connected yet.
    */
   async revokeLost(ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
@@ -222,13 +233,13 @@ export class Revocation {
     if (this.#options.config.current.rotateAesKey) await this.#replaceKey();
   }
 
-  /** Replaces the publish key now. */
+  /** Replaces the publish key immediately. */
   async rotate(): Promise<void> {
     await this.#replaceKey();
     for (const listener of this.#onRotated) await listener();
   }
 
-  /** Leaves a planned rotation to the next start and waits for one under way. */
+  /** Cancels a planned rotation, which the next start performs, and waits for one in progress. */
   async close(): Promise<void> {
     clearTimeout(this.#planned);
     await this.#underWay;
@@ -255,21 +266,24 @@ export class Revocation {
   }
 }
 
-/** Who is concerned when a key changes. */
+/** Modules that react to changes of a key. */
 interface KeyFollowers {
   readonly keys: KeyStore;
   readonly bus: EventBus;
   readonly revocation: Revocation;
   readonly accepted: AcceptedKeys;
-  /** Ends what hangs on the accepted key of an id, outside of this room. */
+  /** Revokes what other modules grant to the accepted key of an id. */
   readonly onKeyLost: (id: string) => Promise<void>;
   readonly log: Logger;
 }
 
-/** What `salt/key` tells of keys that were there; new and denied ones are `salt/auth`'s [WIRE 14.2]. */
+/**
+ * Acts that `salt/key` reports for existing keys. New and denied keys are reported by `salt/auth`
+ * [WIRE 14.2].
+ */
 const operatorActs: ReadonlySet<string> = new Set(['accept', 'reject', 'delete']);
 
-/** Tells every change of a key, and ends what a key could do that is no longer accepted. */
+/** Reports every change of a key, and revokes keys that are no longer accepted. */
 function followKeys(followers: KeyFollowers): void {
   const { keys, bus, revocation, accepted, onKeyLost, log } = followers;
   keys.onChange(({ id, from, to, act, isElsewhere }) => {
@@ -277,7 +291,7 @@ function followKeys(followers: KeyFollowers): void {
     if (operatorActs.has(act) && from !== null && from !== to && !isElsewhere) {
       bus.fire(tags.key, { result: true, act, id });
     }
-    // Also when another key takes its place, such as a denied one: what the old one could do ends.
+    // Also if another key replaces it, such as a denied one: the access of the old key ends.
     const endsKey = from === 'accepted' || (from === 'denied' && to !== null);
     if (!endsKey && to !== 'accepted') return;
     if (isElsewhere) {
@@ -290,7 +304,7 @@ function followKeys(followers: KeyFollowers): void {
     }
     const ended = endsKey ? [revocation.revoke([id]), onKeyLost(id)] : [];
     Promise.all(ended)
-      // Noted only then, so that a start after a crash in between makes up for it.
+      // Recorded last, so that a start after a crash repeats the revocation.
       .then(() => accepted.note(id, keys.acceptedPem(id)))
       .catch((error: unknown) => {
         log.error({ minion: id, err: error }, 'revocation failed');
@@ -302,12 +316,12 @@ export interface LostKeysOptions {
   readonly context: Pick<MasterContext, 'disk' | 'store'>;
   readonly events: Events;
   readonly auth: { readonly keys: KeyStore; readonly revocation: Revocation };
-  /** Ends what hangs on the accepted key of an id, outside of this room. */
+  /** Revokes what other modules grant to the accepted key of an id. */
   readonly onKeyLost: (id: string) => Promise<void>;
   readonly log: Logger;
 }
 
-/** Revokes what went while no master ran, now, and from now on what goes. */
+/** Revokes the keys that were lost while no master ran, and every key that is lost later. */
 export async function revokeLostKeys(options: LostKeysOptions): Promise<void> {
   const { context, events, auth, onKeyLost, log } = options;
   const { bus } = events;
@@ -324,7 +338,7 @@ export async function revokeLostKeys(options: LostKeysOptions): Promise<void> {
   disk.onChange((isFull) => {
     bus.fire(isFull ? tags.storeFull : tags.storeRoom, {});
     if (isFull) return;
-    // Keys that went while nothing could be written are as those that went before the start.
+    // Keys lost while the store could not be written are treated as lost before the start.
     revokeLost().catch((error: unknown) => log.error({ err: error }, 'revocation failed'));
   });
   followKeys({ keys, bus, revocation, accepted, onKeyLost, log });

@@ -1,24 +1,22 @@
-/** Warnings about minions' keys. */
-
 import { cleanKeyText, isNewMinionId } from '#minion-protocol';
 
-/** A key under an id. */
+/** Key with its id. */
 interface NamedKey {
   readonly id: string;
   readonly pem: string;
 }
 
-/** What is unusual about a key; nothing of it keeps its minion out. */
+/** Unusual properties of a key. They are warnings and do not lock the minion out. */
 export interface KeyMarks {
-  /** Accepted ids that differ from this one in case only, or in how letters are written. */
+  /** Accepted ids that differ from this one only in case or in the encoding of letters. */
   readonly alike?: readonly string[];
-  /** Other accepted ids that have the same key. */
+  /** Other accepted ids with the same key. */
   readonly sharedWith?: readonly string[];
-  /** No new minion may have such an id; see `minion_ids`. */
+  /** Present if new minions may not have such an id. See `minion_ids`. */
   readonly isUnusual?: true;
 }
 
-/** Tells the marks of a key beside these accepted ones. */
+/** Returns a function that computes the marks of a key in relation to the accepted keys. */
 export function keyMarks(accepted: readonly NamedKey[]): (key: NamedKey) => KeyMarks {
   const bySpelling = idsBy(accepted, ({ id }) => foldedId(id));
   const byKey = idsBy(accepted, ({ pem }) => cleanKeyText(pem));
@@ -33,7 +31,7 @@ export function keyMarks(accepted: readonly NamedKey[]): (key: NamedKey) => KeyM
   };
 }
 
-/** Equal for ids that a person would read as one. */
+/** Returns an equal text for ids that a person would read as the same. */
 function foldedId(id: string): string {
   return id.normalize('NFKC').toLowerCase();
 }

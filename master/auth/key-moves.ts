@@ -1,20 +1,18 @@
-/** Changes of minions' keys: on disk, then in memory, then told. */
-
 import type { KeyState } from '../api/index.ts';
 import { KeyError } from './key-errors.ts';
 import type { DeniedKey, KeyRecord, KeyTable } from './key-table.ts';
 import { type KeyFiles, keyPlaces } from './pki-directory.ts';
 
-/** Something that happened to a key, whoever did it. */
+/** Change of a key, regardless of its cause. */
 export interface KeyChange {
   readonly id: string;
-  /** Where the key was; `null`: nowhere. */
+  /** Previous state, or `null` if there was no key. */
   readonly from: KeyState | null;
-  /** Where it is; `null`: nowhere. */
+  /** New state, or `null` if the key was deleted. */
   readonly to: KeyState | null;
-  /** Salt's word for it, as in its events. */
+  /** Salt's name of the change, as in its events. */
   readonly act: 'accept' | 'pend' | 'reject' | 'denied' | 'delete';
-  /** Another member of the cluster made it, and sees to what follows from it. */
+  /** Present if another member of the cluster made the change and handles its consequences. */
   readonly isElsewhere?: true;
 }
 
@@ -25,7 +23,7 @@ const acts = {
   denied: 'denied',
 } as const;
 
-/** The change between two places. */
+/** Returns the change from one state to another. */
 function describeChange(
   id: string,
   from: KeyState | null,
@@ -36,18 +34,18 @@ function describeChange(
   return { id, from, to, act, ...(isElsewhere ? { isElsewhere } : {}) };
 }
 
-/** Where minions' keys are, and what reports changes that others make there. */
+/** Storage of minions' keys, with a watcher for external changes. */
 export interface KeySource {
   readonly files: KeyFiles;
-  /** Calls the listener with ids that may have changed; `undefined`: any. */
+  /** Calls the listener with ids that may have changed. `undefined` stands for any id. */
   readonly watch: (onDirty: (ids: readonly string[] | undefined) => void) => () => void;
-  /** Other members of a cluster make changes as well, and see to what follows from them. */
+  /** Whether other members of a cluster also make changes and handle their consequences. */
   readonly isShared?: boolean;
 }
 
 /**
- * Moves keys on disk, then in memory, then tells. One at a time; whether a move is permitted has
- * been decided before.
+ * Changes keys on disk, then in memory, then reports the change. Calls must not overlap. The caller
+ * has already decided whether a change is permitted.
  */
 export class KeyMoves {
   readonly #dir: KeyFiles;
@@ -69,7 +67,7 @@ export class KeyMoves {
     this.#tell = tell;
   }
 
-  /** Stores a new key in place of what is there. */
+  /** Stores a new key in place of the existing one. */
   async put(to: KeyState, id: string, pem: string, address?: string): Promise<void> {
     const from = this.#table.get(id)?.state ?? null;
     await this.#dir.write(to, id, pem);
@@ -83,12 +81,12 @@ export class KeyMoves {
     this.#tell(describeChange(id, from, to));
   }
 
-  /** Moves a key to another state, in place of what the id has in that or another one. */
+  /** Moves a key to another state. Replaces a key of the id in that or another state. */
   async move(from: KeyState, to: 'accepted' | 'rejected', id: string): Promise<void> {
     const present = this.#table.get(id);
     const source = from === 'denied' ? this.#table.denied(id) : present;
     if (source === undefined)
-      throw new KeyError('ERR_KEY_UNKNOWN', `there is no key of ${JSON.stringify(id)}`);
+      throw new KeyError('ERR_KEY_UNKNOWN', `${JSON.stringify(id)} has no key`);
     await this.#dir.move(from, to, id);
     const isLeft = present !== undefined && present.state !== from && present.state !== to;
     if (isLeft) await this.#dir.remove(present.state, id);
@@ -97,13 +95,13 @@ export class KeyMoves {
     this.#tell(describeChange(id, from, to));
   }
 
-  /** Removes the key of one place; what it has hidden counts then. */
+  /** Removes the key in one state. A key that it had hidden then becomes valid. */
   async remove(place: KeyState, id: string): Promise<void> {
     await this.#dir.remove(place, id);
     await this.reread(id);
   }
 
-  /** Removes every key of an id, also a file that a better placed one had hidden. */
+  /** Removes every key of an id, including a file hidden by one with higher precedence. */
   async removeAll(id: string): Promise<void> {
     const state = this.#table.get(id)?.state;
     const denied = this.#table.denied(id);
@@ -114,15 +112,15 @@ export class KeyMoves {
     if (state !== undefined) this.#tell(describeChange(id, state, null));
   }
 
-  /** Ids that are on disk or in memory. */
+  /** Returns the ids on disk or in memory. */
   async allIds(): Promise<Set<string>> {
     const names = await Promise.all(keyPlaces.map((place) => this.#dir.list(place)));
     return new Set([...this.#table.ids(), ...names.flat()]);
   }
 
-  /** Takes over everything that is on disk, telling nobody: for the start. */
+  /** Loads all keys from disk without reporting them, for the start. */
   async load(isValid: (id: string) => boolean): Promise<void> {
-    // In this order the state that counts comes last [WIRE 6.2].
+    // The state with the highest precedence comes last [WIRE 6.2].
     for (const state of ['pending', 'accepted', 'rejected'] as const) {
       for (const [id, file] of await this.#dir.readAll(state)) {
         if (isValid(id)) this.#table.set(id, { id, state, ...file });
@@ -133,7 +131,7 @@ export class KeyMoves {
     }
   }
 
-  /** Takes over what is on disk, and tells what differs. */
+  /** Loads the keys of an id from disk, and reports the differences. */
   async reread(id: string): Promise<void> {
     const denied = await this.#readDenied(id);
     const record = await this.#readKey(id);
@@ -141,7 +139,7 @@ export class KeyMoves {
     const before = this.#table.get(id);
     this.#table.setDenied(id, denied);
     this.#table.set(id, record);
-    // A denied key that has become the id's own key is told once, as that.
+    // A denied key that became the id's own key is reported once, as that.
     const hasMoved = deniedBefore !== undefined && record?.pem === deniedBefore.pem;
     if (denied?.pem !== deniedBefore?.pem && !hasMoved) {
       const from = deniedBefore === undefined ? null : 'denied';

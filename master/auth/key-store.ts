@@ -1,9 +1,7 @@
-/** The keys of all minions, and their transitions. */
-
 import { createPublicKey } from 'node:crypto';
 import type { HashType, LiveConfig } from '#config';
 import { cleanKeyText, isNewMinionId, isValidMinionId, keyFingerprint } from '#minion-protocol';
-import { KeyedMutex } from '#runtime';
+import { KeyedMutex, userWork, WorkBudget } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import type { KeyState } from '../api/index.ts';
 import { KeyError } from './key-errors.ts';
@@ -11,59 +9,67 @@ import { type KeyChange, KeyMoves, type KeySource } from './key-moves.ts';
 import { type DeniedKey, type KeyList, type KeyRecord, KeyTable } from './key-table.ts';
 import { keyPlaces, openPkiFiles } from './pki-directory.ts';
 
-/** The key is not where it would have to be. */
+/** Returns the error for a key in the wrong state. */
 function wrongState(id: string, state: KeyState): KeyError {
-  return new KeyError('ERR_KEY_STATE', `the key of ${describeId(id)} is ${state}`);
+  return new KeyError(
+    'ERR_KEY_STATE',
+    `the key of ${describeId(id)} is ${state}; the operation is not possible in this state`,
+  );
 }
 
-/** The id has no key. */
+/** Returns the error for an id without a key. */
 function unknownKey(id: string): KeyError {
-  return new KeyError('ERR_KEY_UNKNOWN', `there is no key of ${describeId(id)}`);
+  return new KeyError('ERR_KEY_UNKNOWN', `${describeId(id)} has no key`);
 }
 
-/** The key is not the one that was meant. */
+/** Returns the error for a key with a different fingerprint. */
 function anotherKey(id: string): KeyError {
-  return new KeyError('ERR_KEY_FINGERPRINT', `the key of ${describeId(id)} is another one`);
+  return new KeyError(
+    'ERR_KEY_FINGERPRINT',
+    `the fingerprint of the key of ${describeId(id)} does not match the given one`,
+  );
 }
 
-/** No new minion may have such an id. */
+/** Returns the error for an id that new minions may not have. */
 function unusualId(id: string): KeyError {
   const expected =
-    'expected 1 to 128 letters, digits, ".", "-", "_", ":", "@" or "+", the first a letter or digit, and no ".."';
-  const text = `${describeId(id)}: ${expected}; saltbridge: minion_ids: salt takes what Salt takes`;
+    'an id must have 1 to 128 letters, digits, ".", "-", "_", ":", "@" or "+", start with a letter or digit, and not contain ".."';
+  const text = `${describeId(id)}: ${expected}; saltbridge: minion_ids: salt permits all ids that Salt permits`;
   return new KeyError('ERR_KEY_ID', text);
 }
 
-/** An id for people: ids may hold line breaks and terminal codes. */
+/** Quotes an id for messages, because ids may contain line breaks and terminal codes. */
 function describeId(id: string): string {
   return JSON.stringify(id);
 }
 
-/** How many keys may wait for an operator. */
+/** Limits for pending keys. */
 export interface PendingLimits {
-  /** In all; 0: any number. Default 500. */
+  /** Maximum number in total. 0 means no limit. Default: 500. */
   readonly pendingKeys?: number;
-  /** From one address; 0: any number. Default 64. */
+  /** Maximum number from one address. 0 means no limit. Default: 64. */
   readonly pendingKeysPerAddress?: number;
 }
 
-/** How a key store is opened. */
+/** Options of a key store. */
 export interface KeyStoreOptions extends PendingLimits {
-  /** Of fingerprints. Default `sha256`. */
+  /** Hash of fingerprints. Default: `sha256`. */
   readonly hashType?: HashType;
-  /** Whether an id without an accepted key may get one. Default: as new minions may be called. */
+  /**
+   * Returns whether an id without an accepted key may get one. Default: the rule for new minions.
+   */
   readonly takesNewId?: (id: string) => boolean;
-  /** Whether an operator may accept the text of a key. Default: any text. */
+  /** Returns whether an operator may accept the text of a key. Default: any text. */
   readonly isAcceptable?: (pem: string) => boolean;
-  /** Milliseconds since 1970. Default: `Date.now`. */
+  /** Clock, in milliseconds since 1970. Default: `Date.now`. */
   readonly now?: () => number;
 }
 
-/** Which keys of an id are meant. */
+/** Selection among the keys of an id. */
 export interface KeyChoice {
-  /** Only a key of this fingerprint. */
+  /** Fingerprint that the key must have. Default: any. */
   readonly fingerprint?: string;
-  /** Only a key that is in one of these places. Default: a pending one; to delete, any. */
+  /** States that the key must be in. Default: pending; for a deletion, any. */
   readonly from?: readonly KeyState[];
 }
 
@@ -72,9 +78,9 @@ const pendingOnly: readonly KeyState[] = ['pending'];
 type Listener = (change: KeyChange) => void;
 
 /**
- * The keys of all minions. Reading is from memory; each transition is on disk when its promise
- * resolves, and transitions follow each other in the order of the calls. What others do in the
- * directory, such as Salt's own `salt-key`, is noticed and told like what is done here.
+ * Keys of all minions. Reads use memory. Each change is on disk when its promise resolves, and
+ * changes run in the order of the calls. External changes in the directory, for example by Salt's
+ * own `salt-key`, are detected and reported like internal ones.
  */
 export class KeyStore {
   readonly #options: KeyStoreOptions;
@@ -93,15 +99,15 @@ export class KeyStore {
     this.#moves = new KeyMoves(source, this.#table, now, (change) => {
       for (const listener of this.#listeners) listener(change);
     });
-    // A rescan that fails is made again by the next change or the next call of rescan.
+    // A failed rescan is repeated by the next change or the next call of rescan.
     this.#stopWatching = source.watch((ids) => void this.#rescanIds(ids).catch(() => {}));
   }
 
-  /** Reads all keys, and follows what others do to them. @throws KeyError ERR_PKI_DIR */
+  /** Reads all keys, and watches for external changes. @throws KeyError ERR_PKI_DIR */
   static async open(source: KeySource, options: KeyStoreOptions = {}): Promise<KeyStore> {
     const store = new KeyStore(source, options);
     try {
-      // Nobody listens yet, so that nothing is told.
+      // No listener is registered yet, so nothing is reported.
       await store.#enqueue(() => store.#moves.load(isValidMinionId));
     } catch (error) {
       await store.close();
@@ -110,13 +116,16 @@ export class KeyStore {
     return store;
   }
 
-  /** Whether a key may be stored under this id: it has an accepted one, or may be new. */
+  /**
+   * Returns whether a key may be stored under this id: it has an accepted one, or new minions may
+   * have it.
+   */
   takesId(id: string): boolean {
     const { takesNewId = isNewMinionId } = this.#options;
     return this.isAccepted(id) || takesNewId(id);
   }
 
-  /** The accepted, pending or rejected key of an id. */
+  /** Returns the accepted, pending or rejected key of an id. */
   get(id: string): KeyRecord | undefined {
     return this.#table.get(id);
   }
@@ -125,23 +134,23 @@ export class KeyStore {
     return this.get(id)?.state === 'accepted';
   }
 
-  /** The accepted key of an id. */
+  /** Returns the accepted key of an id. */
   acceptedPem(id: string): string | undefined {
     const known = this.get(id);
     return known?.state === 'accepted' ? known.pem : undefined;
   }
 
-  /** The key last denied under an id. */
+  /** Returns the last key that was denied under an id. */
   denied(id: string): DeniedKey | undefined {
     return this.#table.denied(id);
   }
 
-  /** How often another key was offered under this id since the start. */
+  /** Returns the number of times that a different key was offered under this id since the start. */
   conflicts(id: string): number {
     return this.#table.conflicts(id);
   }
 
-  /** Ids of accepted keys, sorted; cheap to ask for again. */
+  /** Returns the ids of accepted keys, sorted. The result is cached. */
   acceptedIds(): readonly string[] {
     return this.#table.acceptedIds();
   }
@@ -150,26 +159,27 @@ export class KeyStore {
     return this.#table.list();
   }
 
-  /** Calls the listener for each change from now on, until the function given is called. */
+  /** Calls the listener for each later change. Returns a function that removes it. */
   onChange(listener: Listener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
   /**
-   * Runs work that decides about the key of an id and then changes it, while no other such work of
-   * this id runs: what it has read stays true. The work calls the transitions of this store, but
-   * neither this method for the same id nor one of the `…Matching` ones: they would wait for it.
+   * Runs work that decides about the key of an id and then changes it. No other such work of this
+   * id runs meanwhile, so that what it has read stays valid. The work may call the operations of
+   * this store, but neither this method for the same id nor the `…Matching` ones, which would
+   * deadlock.
    */
   exclusive<T>(id: string, work: () => Promise<T>): Promise<T> {
     return this.#mutex.run(id, work);
   }
 
   /**
-   * Stores the key of an id that has none as pending. The same key again changes nothing.
-   * @param address - where it came from, for the bound per address
-   * @returns false when there are as many pending keys as permitted; then nothing is stored
-   * @throws KeyError ERR_KEY_ID, ERR_KEY_STATE when the id has another key, ERR_PKI_DIR
+   * Stores the key of an id without a key as pending. The same key again changes nothing.
+   * @param address origin of the key, for the limit per address
+   * @returns false if the limit of pending keys is reached; nothing is stored then
+   * @throws KeyError ERR_KEY_ID, ERR_KEY_STATE if the id has another key, ERR_PKI_DIR
    */
   pend(id: string, pem: string, address?: string): Promise<boolean> {
     return this.#inTurnOfTaken(id, async () => {
@@ -182,13 +192,13 @@ export class KeyStore {
     });
   }
 
-  /** Bounds the keys that wait from now on; those that wait already may stay. */
+  /** Sets the limits for pending keys. Existing pending keys remain. */
   setPendingLimits(limits: PendingLimits): void {
     this.#limits = limits;
   }
 
   /**
-   * Stores a key as accepted, whatever the id had before: for automatic acceptance.
+   * Stores a key as accepted and replaces any key of the id, for automatic acceptance.
    * @throws KeyError ERR_KEY_ID, ERR_PKI_DIR
    */
   acceptNew(id: string, pem: string): Promise<void> {
@@ -196,9 +206,9 @@ export class KeyStore {
   }
 
   /**
-   * Accepts a key that its minion need not have shown. A pending key of the id gives way to it; the
-   * key that is accepted already changes nothing.
-   * @throws KeyError ERR_KEY_ID, ERR_KEY_STATE when the id has another accepted key or a rejected
+   * Accepts a key, even if the minion has not offered it yet. Replaces a pending key of the id. If
+   * the same key is already accepted, nothing changes.
+   * @throws KeyError ERR_KEY_ID, ERR_KEY_STATE if the id has a different accepted key or a rejected
    * one, ERR_PKI_DIR
    */
   admit(id: string, pem: string): Promise<void> {
@@ -211,8 +221,8 @@ export class KeyStore {
   }
 
   /**
-   * Rejects the key of an id that has none, or a pending one: for automatic rejection. A pending
-   * key is the one that is kept.
+   * Rejects the key of an id that has none or a pending one, for automatic rejection. An existing
+   * pending key is the one that is stored.
    * @throws KeyError ERR_KEY_ID, ERR_KEY_STATE, ERR_PKI_DIR
    */
   rejectNew(id: string, pem: string): Promise<void> {
@@ -225,7 +235,7 @@ export class KeyStore {
   }
 
   /**
-   * Keeps a key that was offered in place of another as denied, in place of the last such.
+   * Stores a key that was offered in place of another one as denied. Replaces the last denied key.
    * @throws KeyError ERR_KEY_ID, ERR_PKI_DIR
    */
   deny(id: string, pem: string): Promise<void> {
@@ -254,7 +264,7 @@ export class KeyStore {
   }
 
   /**
-   * Deletes every key of an id, the denied one too, or those that are chosen.
+   * Deletes every key of an id, including the denied one, or the selected ones.
    * @throws KeyError ERR_KEY_UNKNOWN, ERR_KEY_FINGERPRINT, ERR_KEY_ID, ERR_PKI_DIR
    */
   delete(id: string, { from = keyPlaces, fingerprint }: KeyChoice = {}): Promise<void> {
@@ -272,8 +282,8 @@ export class KeyStore {
   }
 
   /**
-   * Accepts, rejects or deletes what matches a glob.
-   * @returns the ids, and where their keys were
+   * Accepts, rejects or deletes the keys whose ids match a glob pattern.
+   * @returns the ids with their previous states
    * @throws KeyError ERR_PKI_DIR; ERR_KEY_ID, ERR_KEY_INVALID if nothing else matched
    */
   async eachMatching(
@@ -284,14 +294,15 @@ export class KeyStore {
     const places = choice.from ?? (act === 'delete' ? keyPlaces : pendingOnly);
     const done: { id: string; from: KeyState }[] = [];
     let refused: KeyError | undefined;
-    for (const id of this.#table.ids().filter(compileGlob(glob))) {
+    const matches = compileGlob(glob, new WorkBudget(userWork));
+    for (const id of this.#table.ids().filter(matches)) {
       const from = this.#placeAmong(id, places);
       if (from === undefined) continue;
       try {
         await this.exclusive(id, () => this[act](id, choice));
         done.push({ id, from });
       } catch (error) {
-        // Another fingerprint, or moved by somebody else in the meantime: not one of them.
+        // Skipped: the fingerprint differs, or the key has been moved in the meantime.
         if (!(error instanceof KeyError) || error.code === 'ERR_PKI_DIR') throw error;
         if (['ERR_KEY_ID', 'ERR_KEY_INVALID'].includes(error.code)) refused = error;
       }
@@ -300,12 +311,12 @@ export class KeyStore {
     return done;
   }
 
-  /** Compares everything with the directory, for changes that no watch told. */
+  /** Compares all keys with the directory, for changes that the watcher missed. */
   async rescan(): Promise<void> {
     await this.#rescanIds(undefined);
   }
 
-  /** Stops watching and waits for transitions under way. May be called twice. */
+  /** Stops watching, and waits for operations in progress. May be called twice. */
   async close(): Promise<void> {
     this.#stopWatching();
     await this.#last;
@@ -314,13 +325,13 @@ export class KeyStore {
   #inTurn<T>(id: string, work: () => Promise<T>): Promise<T> {
     if (!isValidMinionId(id)) {
       const { length }: string = id;
-      const message = `a text of ${length} characters that cannot be the id of a minion`;
+      const message = `invalid minion id (a text of ${length} characters)`;
       return Promise.reject(new KeyError('ERR_KEY_ID', message));
     }
     return this.#enqueue(work);
   }
 
-  /** As {@link #inTurn}, for what stores or accepts a key. */
+  /** Same as {@link #inTurn}, for operations that store or accept a key. */
   #inTurnOfTaken<T>(id: string, work: () => Promise<T>): Promise<T> {
     if (!this.takesId(id)) return Promise.reject(unusualId(id));
     return this.#inTurn(id, work);
@@ -349,7 +360,7 @@ export class KeyStore {
     await this.#moves.move(place, to, id);
   }
 
-  /** Where an id has a key, of these places; the denied key comes last. */
+  /** Returns the state of an id's key, if it is one of these. The denied key comes last. */
   #placeAmong(id: string, places: readonly KeyState[]): KeyState | undefined {
     const state = this.#table.get(id)?.state;
     if (state !== undefined && places.includes(state)) return state;
@@ -389,7 +400,7 @@ function isSameKey(a: string, b: string): boolean {
 }
 
 /**
- * The keys in the PKI directory of a configuration, or those of its cluster.
+ * Opens the keys in the PKI directory of a configuration, or those of its cluster.
  * @throws KeyError ERR_PKI_DIR
  */
 export async function openConfiguredKeys(
@@ -412,7 +423,9 @@ export async function openConfiguredKeys(
   return keys;
 }
 
-/** Whether a text is an RSA public key, which `salt-key` requires of a key that it accepts. */
+/**
+ * Returns whether a text is an RSA public key, which `salt-key` requires of a key that it accepts.
+ */
 export function isPublicKey(pem: string): boolean {
   try {
     return pem.includes('PUBLIC KEY') && createPublicKey(pem).asymmetricKeyType === 'rsa';

@@ -1,4 +1,4 @@
-/** Minions' keys looked at for reports: nothing is made, moved or removed. */
+/** Read-only survey of minions' keys, for reports. */
 
 import { createPublicKey } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
@@ -9,37 +9,37 @@ import { isMissing } from '#runtime';
 import type { KeyState } from '../api/index.ts';
 import { keyPlaces, placeDirectories } from './pki-directory.ts';
 
-/** Why a key cannot be used. */
+/** Reason why a key cannot be used. */
 type KeyFault =
   /** The file cannot be read, or is too large for a key. */
   | 'unreadable'
-  /** It is not the text of a public RSA key. */
+  /** The file does not contain an RSA public key. */
   | 'no-key'
-  /** It has less than 2048 bits. */
+  /** The key has fewer than 2048 bits. */
   | 'small';
 
-/** A key file. */
+/** Key file. */
 export interface SurveyedKey {
   readonly id: string;
   readonly place: KeyState;
   readonly file: string;
-  /** Clean text; '' where it could not be read. */
+  /** Normalised key in PEM format, or '' if it could not be read. */
   readonly pem: string;
-  /** When the file was written, in milliseconds since 1970. */
+  /** Modification time of the file, in milliseconds since 1970. */
   readonly since: number;
-  /** `undefined`: the key is good. */
+  /** Fault of the key, or `undefined` if it is valid. */
   readonly fault: KeyFault | undefined;
 }
 
 export interface KeySurvey {
   readonly keys: readonly SurveyedKey[];
-  /** Directories that are there and could not be listed. */
+  /** Existing directories that could not be listed. */
   readonly unreadable: readonly string[];
 }
 
 const maxKeyBytes = 65_536;
 
-/** Every key of every place; a directory that does not exist has none. */
+/** Reads the keys in all states. A missing directory contains none. */
 export async function surveyKeys(pkiDir: string): Promise<KeySurvey> {
   const keys: SurveyedKey[] = [];
   const unreadable: string[] = [];
@@ -57,7 +57,7 @@ export async function surveyKeys(pkiDir: string): Promise<KeySurvey> {
   return { keys, unreadable };
 }
 
-/** Blocking, and many times faster over thousands of files. */
+/** Reads one key. Synchronous, because that is many times faster for thousands of files. */
 function surveyKey(file: string, place: KeyState): SurveyedKey {
   const id = path.basename(file);
   try {
@@ -73,7 +73,7 @@ function surveyKey(file: string, place: KeyState): SurveyedKey {
   }
 }
 
-/** Why a public key is not taken; `undefined` if it is. */
+/** Returns the fault of a public key, or `undefined` if it is valid. */
 function faultOf(pem: string): KeyFault | undefined {
   try {
     parsePublicKey(pem);

@@ -1,29 +1,27 @@
-/** Minions' keys in memory. */
-
 import type { KeyState } from '../api/index.ts';
 
-/** States of a minion's key. A denied key stands beside them. */
+/** State of a minion's own key. A denied key exists in addition to it. */
 type OwnState = Exclude<KeyState, 'denied'>;
 
-/** A key in memory. */
+/** Key in memory. */
 export interface KeyRecord {
   readonly id: string;
   readonly state: OwnState;
-  /** PEM text as the minion sent it. */
+  /** Public key in PEM format, as the minion sent it. */
   readonly pem: string;
-  /** Milliseconds since 1970. */
+  /** Time since which the key has this state, in milliseconds since 1970. */
   readonly since: number;
 }
 
-/** The last key that was offered under an id whose key is another one. */
+/** Last key that was offered under an id with a different key. */
 export interface DeniedKey {
   readonly id: string;
   readonly pem: string;
-  /** Milliseconds since 1970. */
+  /** Time of the denial, in milliseconds since 1970. */
   readonly since: number;
 }
 
-/** Every key, by where it is; each list sorted by id. */
+/** All keys by state. Each list is sorted by id. */
 export interface KeyList {
   readonly accepted: readonly KeyRecord[];
   readonly pending: readonly KeyRecord[];
@@ -31,11 +29,11 @@ export interface KeyList {
   readonly denied: readonly DeniedKey[];
 }
 
-/** What is known of all keys, in memory. */
+/** Keys of all minions in memory. */
 export class KeyTable {
   readonly #keys = new Map<string, KeyRecord>();
   readonly #denied = new Map<string, DeniedKey>();
-  /** Id → how often another key than its own was offered. Only ids with a key are counted. */
+  /** Number of offers of a different key, by id. Only ids with a key are counted. */
   readonly #conflicts = new Map<string, number>();
   readonly #pendingAddresses = new Map<string, string>();
   #pending = 0;
@@ -53,13 +51,13 @@ export class KeyTable {
     return [...new Set([...this.#keys.keys(), ...this.#denied.keys()])].sort();
   }
 
-  /** Ids of accepted keys, sorted; the same array until a key changes. */
+  /** Returns the ids of accepted keys, sorted. The array is the same until a key changes. */
   acceptedIds(): readonly string[] {
     this.#accepted ??= this.list().accepted.map(({ id }) => id);
     return this.#accepted;
   }
 
-  /** Puts the key of an id in place of what was known; `undefined`: it has none. */
+  /** Sets the key of an id; `undefined` removes it. */
   set(id: string, record: KeyRecord | undefined, address?: string): void {
     if (this.#keys.get(id)?.state === 'pending') this.#pending--;
     if (record?.state === 'pending') this.#pending++;
@@ -71,12 +69,12 @@ export class KeyTable {
     else this.#keys.set(id, record);
   }
 
-  /** Counts one offer of another key than the one that the id has. */
+  /** Counts an offer of a key that differs from the id's own. */
   countConflict(id: string): void {
     if (this.#keys.has(id)) this.#conflicts.set(id, this.conflicts(id) + 1);
   }
 
-  /** How often another key was offered under this id since the start. */
+  /** Returns the number of times that a different key was offered under this id since the start. */
   conflicts(id: string): number {
     return this.#conflicts.get(id) ?? 0;
   }
@@ -86,7 +84,9 @@ export class KeyTable {
     else this.#denied.set(id, key);
   }
 
-  /** How many keys wait; with an address: how many of those came from it in this process. */
+  /**
+   * Returns the number of pending keys. With an address: those that came from it in this process.
+   */
   countPending(address?: string): number {
     if (address === undefined) return this.#pending;
     let count = 0;

@@ -1,5 +1,3 @@
-/** Implements the interface `keys`. */
-
 import type { HashType } from '#config';
 import { cleanKeyText, generateKeyPair, keyFingerprint } from '#minion-protocol';
 import {
@@ -13,9 +11,9 @@ import { KeyError } from './key-errors.ts';
 import { keyMarks } from './key-marks.ts';
 import { isPublicKey, type KeyStore } from './key-store.ts';
 
-/** A public key of the master's own. */
+/** Public key of the master. */
 export interface OwnKey {
-  /** File name. */
+  /** Name of the key file. */
   readonly name: string;
   readonly pem: string;
 }
@@ -23,7 +21,7 @@ export interface OwnKey {
 export interface KeysApiDeps {
   readonly keys: KeyStore;
   readonly hashType: HashType;
-  /** Highest protocol version that an id has proved; 0: none that is known. */
+  /** Returns the highest protocol version that an id has used, or 0 if unknown. */
   readonly protocolOf: (id: string) => number;
   readonly unpin: (id: string) => Promise<void>;
   readonly ownKeys: () => Promise<readonly OwnKey[]>;
@@ -37,7 +35,7 @@ export function createKeysApi(parts: KeysApiDeps): KeysApi {
     | { readonly ids: readonly string[]; readonly of: ReturnType<typeof keyMarks> }
     | undefined;
   const marksOf = (): ReturnType<typeof keyMarks> => {
-    // The same list until a key changes.
+    // The list is the same object until a key changes.
     const ids = keys.acceptedIds();
     if (marks?.ids !== ids) marks = { ids, of: keyMarks(keys.list().accepted) };
     return marks.of;
@@ -50,10 +48,14 @@ export function createKeysApi(parts: KeysApiDeps): KeysApi {
     publicKey: record.pem,
     protocol: parts.protocolOf(record.id),
     conflicts: keys.conflicts(record.id),
-    // Reading a key takes time, and there may be many accepted ones.
+    // Checked for few keys only: parsing takes time, and there may be many accepted keys.
     ...(state === 'accepted' || isPublicKey(record.pem) ? {} : { isInvalid: true }),
   });
-  /** @param own states of the operation itself @throws KeyError ERR_KEY_FINGERPRINT */
+  /**
+   * Changes the matching keys.
+   * @param own default states of the operation
+   * @throws KeyError ERR_KEY_FINGERPRINT
+   */
   const change = async (
     act: 'accept' | 'reject' | 'delete',
     own: readonly KeyState[],
@@ -88,7 +90,7 @@ export function createKeysApi(parts: KeysApiDeps): KeysApi {
       keys.exclusive(id, async () => {
         if (!force && keys.isAccepted(id)) return null;
         if (!(bits >= 2048 && bits <= 8192))
-          throw new MasterError('ERR_ARGS', 'bits: 2048 to 8192');
+          throw new MasterError('ERR_ARGS', 'bits must be from 2048 to 8192');
         const pair = await generateKeyPair(bits);
         if (force && keys.get(id) !== undefined) await keys.delete(id);
         await keys.admit(id, cleanKeyText(pair.publicPem));

@@ -14,27 +14,31 @@ import {
 import { makeDirectory, readTextIfPresent, writeFileAtomically } from '#runtime';
 import { MasterError } from '../api/index.ts';
 
-/** One RSA pair of the master. */
+/** RSA key pair of the master. */
 export interface MasterKeyPair {
   readonly privateKey: KeyObject;
-  /** Clean text: LF line ends, no final line feed, as it is sent to minions [WIRE 6.3]. */
+  /**
+   * Public key in PEM format as minions receive it: LF line ends, without a final line feed [WIRE
+   * 6.3].
+   */
   readonly publicPem: string;
 }
 
-/** What the key files are called and how new ones are made. */
+/** Names of the key files, and properties of new keys. */
 export interface MasterKeyOptions {
   readonly pkiDir: string;
-  /** File name without ending: `master`, or `master_sign_key_name`. */
+  /** File name without extension: `master`, or `master_sign_key_name`. */
   readonly name: string;
-  /** Bits of a new key (`keysize`). */
+  /** Size of a new key in bits (`keysize`). */
   readonly bits: number;
-  /** Opens an encrypted private key, and encrypts a new one (`key_pass`, `signing_key_pass`). */
+  /** Passphrase of the private key, existing or new (`key_pass`, `signing_key_pass`). */
   readonly passphrase?: string;
 }
 
 /**
- * Reads `<pkiDir>/<name>.pem` and `.pub`, or makes the pair (0400 and 0644) where there is none
- * [WIRE 7.4]. A missing public half is written anew; one that does not fit is refused.
+ * Reads `<pkiDir>/<name>.pem` and `.pub`, or creates the pair (modes 0400 and 0644) if it does not
+ * exist [WIRE 7.4]. A missing public key is derived again. A public key that does not match is
+ * rejected.
  * @throws MasterError ERR_OWN_KEY
  */
 export async function openMasterKeys(options: MasterKeyOptions): Promise<MasterKeyPair> {
@@ -59,7 +63,10 @@ export async function openMasterKeys(options: MasterKeyOptions): Promise<MasterK
     return { privateKey, publicPem: pem };
   }
   if (!readPublicKey(publicFile, publicPem).equals(derived)) {
-    throw new MasterError('ERR_OWN_KEY', `${publicFile} is not the public half of ${privateFile}`);
+    throw new MasterError(
+      'ERR_OWN_KEY',
+      `${publicFile} is not the public key of ${privateFile}; restore the pair from a backup`,
+    );
   }
   return { privateKey, publicPem: cleanKeyText(publicPem) };
 }
@@ -86,15 +93,18 @@ function readPrivateKey(file: string, pem: string, passphrase: string | undefine
     if (!(cause instanceof ProtocolError)) throw cause;
     const hint =
       passphrase === undefined
-        ? 'is it encrypted? then set its passphrase, key_pass or signing_key_pass'
-        : 'is its passphrase right, key_pass or signing_key_pass?';
+        ? 'if it is encrypted, set its passphrase with key_pass or signing_key_pass'
+        : 'check its passphrase in key_pass or signing_key_pass';
     throw new MasterError('ERR_OWN_KEY', `${file} is not a readable RSA private key (${hint})`, {
       cause,
     });
   }
 }
 
-/** @throws MasterError ERR_OWN_KEY */
+/**
+ * Parses a public key.
+ * @throws MasterError ERR_OWN_KEY
+ */
 function readPublicKey(file: string, pem: string): KeyObject {
   try {
     return parsePublicKey(pem);
@@ -104,7 +114,7 @@ function readPublicKey(file: string, pem: string): KeyObject {
   }
 }
 
-/** Where the signature and what can check it are. */
+/** Location of the signature and of the key that verifies it. */
 export type MasterSignatureOptions = Pick<
   MasterConfig,
   'pkiDir' | 'masterPubkeySignature' | 'masterSignKeyName'
@@ -113,10 +123,10 @@ export type MasterSignatureOptions = Pick<
 const algorithms: readonly SigningAlgorithm[] = ['PKCS1v15-SHA1', 'PKCS1v15-SHA224'];
 
 /**
- * The signature of the master's public key that was made beforehand, as it is sent to minions:
- * base64 and a line feed. With it the key that signs need not be on the master
- * (`master_use_pubkey_signature`) [WIRE 6.6]. It is checked here, because with one that does not
- * fit every minion that verifies would turn away: where `<master_sign_key_name>.pub` is there.
+ * Reads the precomputed signature of the master's public key in the form that minions receive:
+ * base64 and a line feed. With it, the signing key need not be on the master
+ * (`master_use_pubkey_signature`) [WIRE 6.6]. If `<master_sign_key_name>.pub` exists, the signature
+ * is verified, because minions that verify it would reject a master with a wrong one.
  * @throws MasterError ERR_OWN_KEY
  */
 export async function readMasterSignature(
@@ -126,7 +136,10 @@ export async function readMasterSignature(
   const file = path.resolve(pkiDir, masterPubkeySignature);
   const text = await readTextIfPresent(file);
   if (text === undefined) {
-    throw new MasterError('ERR_OWN_KEY', `${file} is missing; salt-key --gen-signature makes it`);
+    throw new MasterError(
+      'ERR_OWN_KEY',
+      `${file} is missing; create it with saltbridge salt-key --gen-signature`,
+    );
   }
   const signature = Buffer.from(text, 'base64');
   const publicFile = path.join(pkiDir, `${masterSignKeyName}.pub`);
@@ -135,22 +148,25 @@ export async function readMasterSignature(
   if (signKey !== undefined && !isSignedBy(signKey, masterPublicPem, signature)) {
     throw new MasterError(
       'ERR_OWN_KEY',
-      `${file} does not sign master.pub as minions get it, by the key of ${publicFile}; ` +
-        'remove it, and make it again with saltbridge salt-key --gen-signature',
+      `${file} is not a signature of master.pub by the key in ${publicFile}; ` +
+        'remove it and create it again with saltbridge salt-key --gen-signature',
     );
   }
   return `${signature.toString('base64')}\n`;
 }
 
-/** Minions get the text without its last line feed; Salt's own salt-key signs that as well. */
+/**
+ * Verifies a signature of the key text without its last line feed, which is what minions receive
+ * and Salt's own salt-key signs.
+ */
 function isSignedBy(key: KeyObject, masterPublicPem: string, signature: Buffer): boolean {
   const text = Buffer.from(cleanKeyText(masterPublicPem));
   return algorithms.some((algorithm) => rsaVerify(key, text, signature, algorithm));
 }
 
 /**
- * Makes the folders that hold keys and state, for this user alone, and refuses one that others may
- * write to [THREATS G-10].
+ * Creates the directories for keys and state with access for this user only. Rejects directories
+ * that all users may write to [THREATS G-10].
  */
 export async function preparePrivateDirectories(directories: readonly string[]): Promise<void> {
   for (const directory of directories) {
@@ -159,13 +175,13 @@ export async function preparePrivateDirectories(directories: readonly string[]):
     if ((mode & 0o002) !== 0) {
       throw new MasterError(
         'ERR_OWN_KEY',
-        `${directory} may be written by everybody; remove that right: chmod o-w`,
+        `${directory} is writable for all users; remove the permission with chmod o-w`,
       );
     }
   }
 }
 
-/** A key pair that signs the master's key for each minion, or a signature that was made beforehand. */
+/** Key pair that signs the master's key for each minion, or a precomputed signature. */
 export type MasterKeySigner =
   | { readonly kind: 'keys'; readonly keys: MasterKeyPair }
   | { readonly kind: 'signature'; readonly signature: string };

@@ -1,4 +1,4 @@
-/** The keys of a master that does not run, in the PKI directory itself. */
+/** Keys of a master that is not running, in its PKI directory. */
 
 import { LiveConfig, type MasterConfig } from '#config';
 import { readTextIfPresent } from '#runtime';
@@ -8,24 +8,24 @@ import { openConfiguredKeys } from './key-store.ts';
 import { createKeysApi, type OwnKey } from './keys-api.ts';
 import { VersionPins } from './version-check.ts';
 
-/** Keys that are open. */
+/** Open keys. */
 export interface OfflineKeys {
-  /** No protocol version is known (0), and no sign-in with another key is counted. */
+  /** Key operations. Protocol versions (0) and conflict counts are unknown. */
   readonly keys: KeysApi;
-  /** May be called twice. */
+  /** Releases the keys. May be called twice. */
   close(): Promise<void>;
 }
 
 /**
- * Opens the keys of a master that is not running. One that starts later ends what deleted and
- * rejected keys could still do; one that runs meanwhile notices every change.
- * @throws KeyError ERR_PKI_DIR; MasterError ERR_MASTER_STOPPED for those of a cluster
+ * Opens the keys of a master that is not running. A later start revokes deleted and rejected keys.
+ * A master that starts meanwhile notices every change.
+ * @throws KeyError ERR_PKI_DIR; MasterError ERR_MASTER_STOPPED for the keys of a cluster
  */
 export async function openOfflineKeys(config: MasterConfig): Promise<OfflineKeys> {
   if (config.cluster !== null) {
     throw new MasterError(
       'ERR_MASTER_STOPPED',
-      'the keys of a cluster are in its store: start this master, or ask one that runs',
+      'the keys of a cluster are in its store; start this master, or use a running member',
     );
   }
   const keys = await openConfiguredKeys(new LiveConfig(config));
@@ -51,7 +51,7 @@ async function unpin({ stateDir }: MasterConfig, id: string): Promise<void> {
   }
 }
 
-/** Those that are there; none is made. */
+/** Returns the existing public keys of the master. Creates none. */
 async function readOwnKeys(config: MasterConfig): Promise<OwnKey[]> {
   const names = [
     'master.pub',

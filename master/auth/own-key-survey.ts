@@ -1,4 +1,4 @@
-/** The master's own keys looked at for reports: nothing is made or changed. */
+/** Read-only survey of the master's own keys, for reports. */
 
 import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -8,24 +8,24 @@ import { parsePrivateKey, parsePublicKey } from '#minion-protocol';
 import { isMissing } from '#runtime';
 import { readMasterSignature } from './master-keys.ts';
 
-/** What is wrong with a pair. */
+/** Fault of a key pair. */
 interface OwnKeyFault {
   readonly kind: 'missing' | 'unreadable' | 'small' | 'mismatch' | 'signature';
-  /** Whether a master does not start with it. */
+  /** Whether the fault prevents the master from starting. */
   readonly isFatal: boolean;
   readonly problem: string;
   readonly remedy: string;
 }
 
-/** One of the files that the master vouches for itself with. */
+/** Key file of the master. */
 export interface SurveyedOwnKey {
-  /** Below `pki_dir`. */
+  /** Path relative to `pki_dir`. */
   readonly name: string;
-  /** `undefined`: none. */
+  /** Fault of the key, or `undefined` if it is valid. */
   readonly fault: OwnKeyFault | undefined;
 }
 
-/** The master's pairs, or the signature that stands for the second one. */
+/** Checks the master's key pairs, or the signature that replaces the second one. */
 export async function surveyOwnKeys(config: MasterConfig): Promise<SurveyedOwnKey[]> {
   const { pkiDir, masterSignKeyName, masterPubkeySignature } = config;
   const own = { name: 'master.pem', fault: await pairFault(pkiDir, 'master', config.keyPass) };
@@ -39,22 +39,22 @@ export async function surveyOwnKeys(config: MasterConfig): Promise<SurveyedOwnKe
 
 async function signatureFault(config: MasterConfig): Promise<OwnKeyFault | undefined> {
   const publicPem = await readIfThere(path.join(config.pkiDir, 'master.pub'));
-  // Told of the pair itself.
+  // Reported for the pair itself.
   if (publicPem === undefined || publicPem === 'unreadable') return undefined;
   try {
     await readMasterSignature(config, publicPem);
     return undefined;
   } catch {
     const problem =
-      "The signature of the master's public key is missing, or of another text or key";
-    const remedy = 'Remove the file, and make it with saltbridge salt-key --gen-signature';
+      "The signature of the master's public key is missing, or belongs to another text or key";
+    const remedy = 'Remove the file and create it with saltbridge salt-key --gen-signature';
     return fatal('signature', problem, remedy);
   }
 }
 
 /**
- * What is wrong with a pair in `pki_dir`; `undefined`: nothing.
- * @param name - file name without ending
+ * Returns the fault of a pair in `pki_dir`, or `undefined` if it is valid.
+ * @param name file name without extension
  */
 async function pairFault(
   pkiDir: string,
@@ -71,29 +71,29 @@ async function pairFault(
     return fatal('unreadable', 'The pair cannot be read by this user', unreadableRemedy);
   }
   if (privatePem === undefined) {
-    const problem = 'The private half is missing, and the public one is there';
+    const problem = 'The private key is missing, but the public key exists';
     if (publicPem !== undefined) return fatal('missing', problem, pairRemedy);
     return {
       kind: 'missing',
       isFatal: false,
-      problem: 'There is no pair; the first start makes one',
-      remedy: 'Restore it from a backup if minions trust another one already',
+      problem: 'The key pair does not exist; the first start creates it',
+      remedy: 'Restore it from a backup if minions already trust another one',
     };
   }
   const key = readPrivate(privatePem, keyPass);
   if (key === 'small') {
-    const remedy = 'Make a new pair; every minion must then forget the old one (minion_master.pub)';
-    return fatal('small', 'The key has less than 2048 bits', remedy);
+    const remedy =
+      'Create a new pair; every minion must then delete the old one (minion_master.pub)';
+    return fatal('small', 'The key has fewer than 2048 bits', remedy);
   }
   if (key === undefined) {
-    return fatal('unreadable', 'The private half is no RSA key that can be read', unreadableRemedy);
+    return fatal('unreadable', 'The private key is not a readable RSA key', unreadableRemedy);
   }
   if (publicPem === undefined || fits(key, publicPem)) return undefined;
-  return fatal('mismatch', 'The public half does not belong to the private one', pairRemedy);
+  return fatal('mismatch', 'The public key does not match the private key', pairRemedy);
 }
 
-const unreadableRemedy =
-  'See who owns it, and whether it is encrypted: then set key_pass or signing_key_pass';
+const unreadableRemedy = 'Check its owner; if it is encrypted, set key_pass or signing_key_pass';
 const pairRemedy = 'Restore the pair from a backup; minions trust only that pair';
 
 function fatal(kind: OwnKeyFault['kind'], problem: string, remedy: string): OwnKeyFault {

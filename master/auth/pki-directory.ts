@@ -1,7 +1,7 @@
 /**
- * Salt's PKI directory: a file for each key, named after the minion, in a directory for each
- * state [WIRE 7.4]. Every change is one rename or one removal, so a process that is killed
- * leaves the key as it was or as it was to be.
+ * Salt's PKI directory: one file for each key, named after the minion, in a directory for each
+ * state [WIRE 7.4]. Every change is one rename or one removal, so a process that is killed leaves
+ * the key either unchanged or changed completely.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -20,28 +20,31 @@ import { codeOf, isMissing, makeDirectory } from '#runtime';
 import type { KeyState } from '../api/index.ts';
 import { KeyError } from './key-errors.ts';
 
-/** The content of a key file. */
+/** Content of a key file. */
 export interface KeyFile {
-  /** PEM text as the minion sent it. */
+  /** Public key in PEM format, as the minion sent it. */
   readonly pem: string;
-  /** When the file was written, in milliseconds since 1970. */
+  /** Modification time of the file, in milliseconds since 1970. */
   readonly since: number;
 }
 
-/** Where the keys of minions are kept, each under its id in its place. */
+/** Storage of minions' keys, by state and id. */
 export interface KeyFiles {
-  /** Ids of a place. */
+  /** Returns the ids with a key in this state. */
   list(place: KeyState): Promise<string[]>;
-  /** Every key of a place, for the start. @throws KeyError ERR_PKI_DIR */
+  /**
+   * Returns all keys in this state, for the start.
+   * @throws KeyError ERR_PKI_DIR
+   */
   readAll(place: KeyState): Map<string, KeyFile> | Promise<Map<string, KeyFile>>;
   read(place: KeyState, id: string): Promise<KeyFile | undefined>;
-  /** Durable when it resolves, as the others are. */
+  /** Stores a key. All changes are durable when they resolve. */
   write(place: KeyState, id: string, pem: string): Promise<void>;
   move(from: KeyState, to: KeyState, id: string): Promise<void>;
   remove(place: KeyState, id: string): Promise<void>;
 }
 
-/** Directory names. */
+/** Directory names by state. */
 export const placeDirectories: Readonly<Record<KeyState, string>> = {
   accepted: 'minions',
   pending: 'minions_pre',
@@ -49,13 +52,13 @@ export const placeDirectories: Readonly<Record<KeyState, string>> = {
   denied: 'minions_denied',
 };
 
-/** All places, in the order in which the one that counts is looked for [WIRE 6.2]. */
+/** All states, in the order of precedence [WIRE 6.2]. */
 export const keyPlaces: readonly KeyState[] = ['rejected', 'accepted', 'pending', 'denied'];
 
 const maxKeyBytes = 65_536;
 const temporaryName = /^\.saltbridge-.*\.tmp$/;
 
-/** Reads and writes the files. Ids are taken as checked; what is done at once is the caller's. */
+/** Key files in a PKI directory. Callers must validate ids and serialise changes. */
 export class PkiDir implements KeyFiles {
   readonly directory: string;
 
@@ -64,11 +67,12 @@ export class PkiDir implements KeyFiles {
   }
 
   /**
-   * Makes what is missing (0700) and removes what a killed process left half-written.
+   * Opens a PKI directory. Creates missing directories (mode 0700) and removes temporary files of a
+   * killed process.
    * @throws KeyError ERR_PKI_DIR
    */
   static async open(directory: string): Promise<PkiDir> {
-    return await translate(`${directory} cannot hold keys`, async () => {
+    return await translate(`${directory} cannot be used for keys`, async () => {
       await makeDirectory(directory, 0o700);
       for (const name of [...Object.values(placeDirectories), 'minions_autosign']) {
         await makePrivate(path.join(directory, name));
@@ -84,7 +88,7 @@ export class PkiDir implements KeyFiles {
     return path.join(this.directory, placeDirectories[place]);
   }
 
-  /** File names in the directory of a place, but for hidden ones. */
+  /** Returns the file names in the directory of a state, without hidden files. */
   async list(place: KeyState): Promise<string[]> {
     return await translate('the PKI directory could not be listed', async () => {
       const names = await readdir(this.directoryOf(place));
@@ -93,8 +97,8 @@ export class PkiDir implements KeyFiles {
   }
 
   /**
-   * Every key of a place. Blocking, and many times faster over thousands of files: for the start,
-   * before anybody is served.
+   * Returns all keys in a state. Synchronous, because that is many times faster for thousands of
+   * files; used at the start, before minions are served.
    * @throws KeyError ERR_PKI_DIR
    */
   readAll(place: KeyState): Map<string, KeyFile> {
@@ -111,7 +115,7 @@ export class PkiDir implements KeyFiles {
     return files;
   }
 
-  /** A key; `undefined` if there is none, or no plain file of a sensible size. */
+  /** Returns a key, or `undefined` if it is missing, too large or not a regular file. */
   async read(place: KeyState, id: string): Promise<KeyFile | undefined> {
     return await translate('a key could not be read', async () => {
       const handle = await openPlain(this.#file(place, id));
@@ -126,7 +130,7 @@ export class PkiDir implements KeyFiles {
     });
   }
 
-  /** Writes a key in place of whatever is there. Durable when it resolves. */
+  /** Writes a key and replaces any existing one. Durable when it resolves. */
   async write(place: KeyState, id: string, pem: string): Promise<void> {
     await translate('a key could not be written', async () => {
       // Outside of the directories that salt-key lists.
@@ -142,7 +146,7 @@ export class PkiDir implements KeyFiles {
     });
   }
 
-  /** Moves a key in place of whatever is there. Durable when it resolves. */
+  /** Moves a key and replaces any existing one. Durable when it resolves. */
   async move(from: KeyState, to: KeyState, id: string): Promise<void> {
     await translate('a key could not be moved', async () => {
       await rename(this.#file(from, id), this.#file(to, id));
@@ -151,7 +155,7 @@ export class PkiDir implements KeyFiles {
     });
   }
 
-  /** Removes a key if it is there. Durable when it resolves. */
+  /** Removes a key if it exists. Durable when it resolves. */
   async remove(place: KeyState, id: string): Promise<void> {
     await translate('a key could not be removed', async () => {
       try {
@@ -171,11 +175,11 @@ export class PkiDir implements KeyFiles {
 
 async function makePrivate(directory: string): Promise<void> {
   const made = await makeDirectory(directory, 0o700);
-  // Modes of a directory that Salt made (0700 or 0750) are left as they are.
+  // The modes of directories that Salt created (0700 or 0750) are unchanged.
   if (made.length > 0) await chmod(directory, 0o700);
 }
 
-// A link is none of Salt's; a pipe must not be waited for.
+// Salt creates no symbolic links, and opening a named pipe must not block.
 const plainFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 function readPlainSync(file: string): KeyFile | undefined {
@@ -235,7 +239,7 @@ async function translate<T>(problem: string, work: () => Promise<T>): Promise<T>
 const quietMs = 50;
 
 /**
- * Opens a PKI directory, with what watches it.
+ * Opens a PKI directory with its watcher.
  * @throws KeyError ERR_PKI_DIR
  */
 export async function openPkiFiles(directory: string): Promise<{
@@ -247,8 +251,8 @@ export async function openPkiFiles(directory: string): Promise<{
 }
 
 /**
- * Watches the directories of keys, and tells which ids to look at again once it has been quiet
- * for a moment; `undefined`: all. Ends with the function given.
+ * Watches the key directories, and reports the changed ids after a short quiet period. `undefined`
+ * stands for all ids. Returns a function that stops watching.
  */
 export function watchPkiDir(
   dir: PkiDir,

@@ -7,54 +7,60 @@ import type {
   WireValue,
 } from '#minion-protocol';
 
-/** An encrypted request after every check of the request channel: handlers never see ciphertext. */
+/**
+ * Decrypted request that has passed all checks of the request channel. Handlers never see
+ * ciphertext.
+ */
 export interface VerifiedRequest {
   /**
-   * Who sent it. In protocol 3 the key that opened it says so; in 0 to 2 the token does, and
-   * where those minions send none the id is only claimed by a holder of the shared key.
-   * `undefined`: protocols 0 to 2, and the load has no id.
+   * Id of the sender. In protocol 3 the session key that decrypted the request proves it; in
+   * protocols 0 to 2 the token does. Without a token, any holder of the shared key may claim the
+   * id. `undefined` in protocols 0 to 2 if the load has no id.
    */
   readonly minionId: string | undefined;
   /** Whether the minion's own key proves `minionId`. */
   readonly isProven: boolean;
   readonly version: ProtocolVersion;
   readonly nonce: string | undefined;
-  /** Seconds since 1970 by the minion's clock; protocol 3 only. */
+  /** Time by the minion's clock, in seconds since 1970. Protocol 3 only. */
   readonly ts: number | undefined;
-  /** Address of whoever sent it. */
+  /** Address of the sender. */
   readonly address: string;
-  /** Size of the load as it was sent, encrypted. */
+  /** Size of the encrypted load, in bytes. */
   readonly bytes: number;
-  /** The HMAC of what was sent: only the very same bytes have it again. A view into them. */
+  /** HMAC of the request. Only identical bytes have the same value. A view into the request. */
   readonly mac: Buffer;
-  /** The load without `tok` and `nonce`. */
+  /** Load without `tok` and `nonce`. */
   readonly load: WireMap;
-  /** The load as it came, with everything in it; a view into the plaintext. */
+  /** Complete load as it was sent. A view into the plaintext. */
   readonly packed: Uint8Array;
   readonly encAlgo: EncryptionAlgorithm;
   readonly sigAlgo: SigningAlgorithm;
 }
 
-/** What a handler answers; the request channel encrypts it as the request's version asks [WIRE 8]. */
+/**
+ * Reply of a handler. The request channel encrypts it as the protocol version of the request
+ * requires [WIRE 8].
+ */
 export type Reply =
   | {
       readonly kind: 'send';
       readonly value: WireValue;
-      /** What the asker has to wait for; default: nothing. */
+      /** Promise to await before the reply is sent. Default: none. */
       readonly after?: Promise<true>;
     }
-  /** The same of a value that was packed already, in pieces. */
+  /** Same reply with a value that is already packed, in pieces. */
   | { readonly kind: 'packed'; readonly pieces: readonly Uint8Array[] }
-  /** Under a key of its own, signed, for the asker alone. */
+  /** Signed reply that is encrypted with its own key, for the requesting minion only. */
   | { readonly kind: 'private'; readonly pillar: FactMap };
 
 /**
- * Thrown where there must be no answer, because any would be an acknowledgement, or because so much
- * waits for the minion's rate that answering would be work for whoever floods. The connection is
- * closed a little later, and the minion sends again by itself.
+ * Thrown if the master must not reply, because any reply would be an acknowledgement, or because
+ * too many requests of the minion already wait. The connection is closed shortly after, and the
+ * minion sends the request again.
  */
 export class DropConnectionError extends Error {
-  /** What is counted. */
+  /** Reason under which the request is counted. */
   readonly reason: string;
 
   constructor(reason: string, options?: ErrorOptions) {
@@ -64,15 +70,18 @@ export class DropConnectionError extends Error {
   }
 }
 
-/** Answers one `cmd`: at once, where nothing is waited for. @throws DropConnectionError */
+/**
+ * Answers requests of one `cmd`, synchronously if possible.
+ * @throws DropConnectionError
+ */
 export type Handler = (request: VerifiedRequest) => Reply | Promise<Reply>;
 
-/** A reply of the usual kind. */
+/** Returns a reply of the usual kind. */
 export function send(value: WireValue): Reply {
   return { kind: 'send', value };
 }
 
-/** The same when it is the asker's turn. */
+/** Returns the same reply, delayed until the minion's rate permits it. */
 export function sendLater(value: WireValue, isNext: true | Promise<true>): Reply {
   return isNext === true ? send(value) : { kind: 'send', value, after: isNext };
 }

@@ -1,34 +1,35 @@
-/** Ids whose machine is gone. */
-
 import Type from 'typebox';
 import { defineRow, type Entry, type Key, type Store } from '#store';
 import type { Cluster } from '../context/index.ts';
 
 const prefix: Key = ['former-owners'];
 
-/** Rows `former-owners/<id>`: the job id that was next when the last owner of the id went. */
+/**
+ * Row codec for `former-owners/<id>`: the jid that was next when the last owner of the id was
+ * retired.
+ */
 const formerOwnerRow = defineRow({
   name: 'former owner',
   schema: Type.Object({ jid: Type.String() }),
   unversioned: (bytes) => ({ jid: Buffer.from(bytes).toString() }),
 });
 
-/** Of an id's last owner. */
+/** End of an id's last owner. */
 interface End {
-  /** The one that was next when it went. */
+  /** Jid that was next at that time. */
   readonly jid: string;
   readonly expiresAt: number;
 }
 
-/** Milliseconds since 1970. */
+/** Times in milliseconds since 1970. */
 interface Span {
   readonly now: number;
   readonly expiresAt: number;
 }
 
 /**
- * Ids that a machine had which is gone: what was published to it is none of the next owner's
- * business [THREATS B-14].
+ * Ids whose previous machine was retired. Jobs published to the previous owner are hidden from the
+ * next owner [THREATS B-14].
  */
 export class RetiredIds {
   readonly #store: Store;
@@ -52,16 +53,16 @@ export class RetiredIds {
     return new RetiredIds(store, ends);
   }
 
-  /** Whether a job was published before the last owner of the id went. */
+  /** Returns whether a job was published before the last owner of the id was retired. */
   has(id: string, jid: string): boolean {
     const end = this.#ends.get(id);
     return end !== undefined && jid.length === end.jid.length && jid <= end.jid;
   }
 
   /**
-   * Ends the jobs of an id; durable when it resolves.
-   * @param jid one that no job has
-   * @param span until when the jobs before it are kept
+   * Hides all earlier jobs of an id. Durable when it resolves.
+   * @param jid unused job id
+   * @param span time until which the earlier jobs are stored
    */
   async note(id: string, jid: string, { now, expiresAt }: Span): Promise<void> {
     for (const [known, end] of this.#ends) if (end.expiresAt <= now) this.#ends.delete(known);

@@ -12,26 +12,37 @@ interface Waiting {
 
 interface Member {
   readonly worker: Worker;
-  /** Tasks sent to this worker and not yet answered. */
+  /** Tasks that were sent to this worker and not yet answered. */
   readonly underWay: Map<number, Waiting>;
 }
 
-/** A worker holds little more than keys; without these V8 reserves as for a whole program. */
+/**
+ * Memory limits of a worker, which holds little more than keys. By default, V8 reserves memory for
+ * a complete program.
+ */
 const resourceLimits = { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: 128 };
 
-/** A thread has no more tasks than this at a time; what waits longer goes to whoever is free. */
+/**
+ * Maximum number of concurrent tasks of a thread. Further tasks go to a thread with free capacity.
+ */
 const maxTasksPerThread = 8;
-/** With fewer than this left a thread is given more, so that it never waits for the main thread. */
+/**
+ * Minimum number of tasks of a thread before it is given more, so that it never waits for the main
+ * thread.
+ */
 const ahead = 2;
-/** Tasks of one master that may wait. */
+/** Maximum number of waiting tasks of one master. */
 const maxWaiting = 4096;
-/** Threads that no master needs end so many milliseconds after the last one was closed. */
+/** Time until the threads end after the last master has closed, in milliseconds. */
 const idleMs = 5000;
 
-/** The threads of this process, of which each master has its turn: there are only so many processors. */
+/**
+ * Worker threads of this process. The masters take turns, because the number of processors is
+ * limited.
+ */
 class RsaThreads {
   readonly #members: Member[] = [];
-  /** Of open masters; the first has the next turn. */
+  /** Pools of open masters. The first has the next turn. */
   readonly #pools = new Set<RsaPool>();
   readonly #threads = availableParallelism();
   #lastId = 0;
@@ -49,13 +60,13 @@ class RsaThreads {
     this.#idleTimer = setTimeout(() => this.#endThreads(), idleMs).unref();
   }
 
-  /** A number that no other task has. */
+  /** Returns a unique task number. */
   nextId(): number {
     this.#lastId += 1;
     return this.#lastId;
   }
 
-  /** Gives waiting tasks to threads that are free. */
+  /** Distributes waiting tasks to threads with free capacity. */
   dispatch(): void {
     for (;;) {
       const pool = this.#nextPool();
@@ -68,7 +79,7 @@ class RsaThreads {
     }
   }
 
-  /** The one whose turn it is, of those with tasks that wait. */
+  /** Returns the pool whose turn it is, among those with waiting tasks. */
   #nextPool(): RsaPool | undefined {
     for (const pool of this.#pools) if (pool.waiting > 0) return pool;
     return undefined;
@@ -83,19 +94,22 @@ class RsaThreads {
     return member;
   }
 
-  /** One message for many tasks: waking a thread costs a good part of an RSA operation. */
+  /**
+   * Sends many tasks in one message, because waking a thread costs a considerable part of an RSA
+   * operation.
+   */
   #give(member: Member, tasks: readonly Waiting[]): void {
     for (const waiting of tasks) member.underWay.set(waiting.id, waiting);
     try {
       member.worker.postMessage(tasks.map(({ id, task }): RsaOrder => ({ id, task })));
     } catch (cause) {
-      // A value that cannot be copied to another thread, from a pillar provider for instance.
+      // The value cannot be cloned to another thread, for example a value of a pillar provider.
       for (const { id } of tasks) member.underWay.delete(id);
       if (tasks.length > 1) {
         for (const waiting of tasks) this.#give(member, [waiting]);
         return;
       }
-      tasks[0]?.reject(new TypeError('a task that no worker can be given', { cause }));
+      tasks[0]?.reject(new TypeError('the task cannot be sent to a worker thread', { cause }));
     }
   }
 
@@ -120,7 +134,7 @@ class RsaThreads {
     this.dispatch();
   }
 
-  /** A worker that died takes its tasks with it; another takes its place when it is needed. */
+  /** Rejects the tasks of a worker that died. A new worker is started when needed. */
   #replace(member: Member, error: Error): void {
     for (const waiting of member.underWay.values()) waiting.reject(error);
     const index = this.#members.indexOf(member);
@@ -136,8 +150,8 @@ class RsaThreads {
 const threads = new RsaThreads();
 
 /**
- * The RSA operations of a master, on worker threads, so that no private-key operation ever holds the
- * thread that moves bytes. Bounded: a flood of sign-ins is refused at the door instead of queueing up.
+ * RSA operations of a master, on worker threads, so that no private-key operation blocks the main
+ * thread. The queue is limited: a flood of sign-ins is rejected immediately instead of waiting.
  */
 export class RsaPool {
   readonly #queue: Waiting[] = [];
@@ -147,41 +161,41 @@ export class RsaPool {
     threads.open(this);
   }
 
-  /** Tasks that wait for a thread. */
+  /** Number of tasks that wait for a thread. */
   get waiting(): number {
     return this.#queue.length;
   }
 
   /**
    * Runs one task on a thread.
-   * @throws MasterError ERR_RSA_OVERLOAD when too many wait, ERR_MASTER_STOPPED after close
+   * @throws MasterError ERR_RSA_OVERLOAD if the queue is full, ERR_MASTER_STOPPED after close
    */
   run<T extends RsaTask>(task: T): Promise<RsaResult<T>> {
     if (this.#isClosed) {
-      return Promise.reject(new MasterError('ERR_MASTER_STOPPED', 'the master is being closed'));
+      return Promise.reject(new MasterError('ERR_MASTER_STOPPED', 'the master is closing'));
     }
     if (this.#queue.length >= maxWaiting) {
-      const message = `${this.#queue.length} RSA operations are waiting; this one was refused`;
+      const message = `the queue of RSA operations is full (${this.#queue.length}); try again later`;
       return Promise.reject(new MasterError('ERR_RSA_OVERLOAD', message));
     }
     return new Promise<RsaResult<T>>((resolve, reject) => {
-      // The worker answers a task with the result that RsaResult names for its kind.
+      // The worker returns the result type that RsaResult defines for the kind of the task.
       const settle = resolve as (result: unknown) => void;
       this.#queue.push({ id: threads.nextId(), task, resolve: settle, reject });
       threads.dispatch();
     });
   }
 
-  /** Takes the first tasks that wait. */
+  /** Removes and returns the first waiting tasks. */
   take(count: number): readonly Waiting[] {
     return this.#queue.splice(0, count);
   }
 
-  /** Refuses what waits; what a thread is at may end. */
+  /** Rejects waiting tasks. Tasks in progress may complete. */
   close(): void {
     this.#isClosed = true;
     threads.close(this);
-    const error = new MasterError('ERR_MASTER_STOPPED', 'the master is being closed');
+    const error = new MasterError('ERR_MASTER_STOPPED', 'the master is closing');
     for (const waiting of this.#queue.splice(0)) waiting.reject(error);
   }
 }

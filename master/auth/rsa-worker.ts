@@ -1,7 +1,6 @@
 /**
- * The worker thread's side of the pool: takes tasks, answers with their results. Their
- * implementation is in `minion-protocol/`, of which it loads the RSA half alone: whatever else this
- * file imported, the first sign-in would wait for.
+ * Worker side of the pool: receives tasks and returns their results. It imports only the RSA part
+ * of `minion-protocol/`, because the first sign-in waits for everything that this file imports.
  */
 import type { KeyObject } from 'node:crypto';
 import { parentPort } from 'node:worker_threads';
@@ -24,7 +23,7 @@ import {
   type SigningAlgorithm,
 } from '#minion-protocol/signing.ts';
 
-/** One piece of work. Key objects are shared with the worker, not copied. */
+/** Task of a worker. Key objects are shared with the worker, not copied. */
 export type RsaTask =
   | { readonly kind: 'accept'; readonly request: AuthRequest; readonly material: AuthMaterial }
   | {
@@ -60,7 +59,7 @@ export type RsaTask =
       readonly algorithm: SigningAlgorithm;
     };
 
-/** What a task gives: bytes for all that sign or encrypt, yes or no for the checks. */
+/** Result of a task: bytes for tasks that sign or encrypt, a boolean for checks. */
 export type RsaResult<T extends RsaTask> = T extends {
   kind: 'check-key' | 'check-token' | 'check-load';
 }
@@ -69,25 +68,28 @@ export type RsaResult<T extends RsaTask> = T extends {
     ? string
     : Uint8Array;
 
-/** A task on its way to a worker thread. */
+/** Task with its number, as sent to a worker thread. */
 export interface RsaOrder {
   readonly id: number;
   readonly task: RsaTask;
 }
 
-/** What became of the task of that id. */
+/** Result of the task with this number. */
 export interface RsaAnswer {
   readonly id: number;
   readonly result?: unknown;
-  /** What it threw, as it arrives in another thread. */
+  /** Error that the task threw, in the form in which it arrives in another thread. */
   readonly error?: unknown;
 }
 
-/** Carries out tasks one after the other; minions' keys are imported once and remembered. */
+/** Runs tasks sequentially. Imported keys of minions are cached. */
 class RsaWork {
   readonly #minionKeys = new MinionKeyCache();
 
-  /** @throws ProtocolError when a key or a ciphertext in the task is unusable */
+  /**
+   * Runs a task.
+   * @throws ProtocolError if a key or a ciphertext in the task is unusable
+   */
   perform(task: RsaTask): Uint8Array | boolean | string {
     switch (task.kind) {
       case 'accept': {
@@ -113,7 +115,10 @@ class RsaWork {
     }
   }
 
-  /** @throws ProtocolError ERR_BAD_KEY */
+  /**
+   * Returns the imported key.
+   * @throws ProtocolError ERR_BAD_KEY
+   */
   #import(pem: string): KeyObject {
     const key = this.#minionKeys.get(pem);
     if (key !== undefined) return key;
@@ -122,13 +127,13 @@ class RsaWork {
 }
 
 /**
- * Imported public keys of minions, by their text. Importing parses ASN.1, so it is done once for each
- * key that is in use.
+ * Cache of imported public keys of minions, by their text. Importing parses ASN.1, so that each key
+ * in use is imported only once.
  */
 class MinionKeyCache {
   readonly #keys = new LRUCache<string, KeyObject>({ max: 2_048 });
 
-  /** The key of this text, or `undefined` if it is not a usable RSA key. */
+  /** Returns the key of this text, or `undefined` if it is not a usable RSA key. */
   get(pem: string): KeyObject | undefined {
     const known = this.#keys.get(pem);
     if (known !== undefined) return known;
@@ -143,7 +148,10 @@ class MinionKeyCache {
   }
 }
 
-/** Answers that are sent together: few enough that the first does not wait long for the last. */
+/**
+ * Number of results per message, small enough that the first result does not wait long for the
+ * last.
+ */
 const together = 4;
 
 const work = new RsaWork();

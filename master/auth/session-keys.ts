@@ -1,4 +1,7 @@
-/** The keys that are shared with minions: session keys, the publish key; and when each was heard. */
+/**
+ * Keys shared with minions (session keys and the publish key), the seal of the store, and the times
+ * of minions' last requests.
+ */
 
 import { hkdfSync, randomBytes } from 'node:crypto';
 import path from 'node:path';
@@ -27,11 +30,14 @@ import {
 import { MasterError } from '../api/index.ts';
 import type { Cluster } from '../context/index.ts';
 
-/** Some 3 KB each. */
+/** Maximum number of prepared keys. Each takes about 3 KB. */
 const maxKept = 2048;
-/** Milliseconds without use after which one makes room. */
+/** Time without use after which a key may be evicted, in milliseconds. */
 const idleMs = 60_000;
-/** How exactly that is known: putting a key in its place is not worth it at each use. */
+/**
+ * Precision of the time of last use, in milliseconds. Moving a key in the order at each use would
+ * cost more.
+ */
 const preciseMs = 1000;
 
 interface Kept {
@@ -40,21 +46,21 @@ interface Kept {
 }
 
 /**
- * Keys of those who were heard lately, ready: making one ready takes longer than opening a request.
- * Where more minions speak than are kept, nobody takes the place of one that still speaks: what is
- * kept for a moment alone is memory that only a full collection gives back.
+ * Prepared keys of recently active minions. Preparing a key takes longer than decrypting a request.
+ * If more minions are active than the cache holds, an active minion's key is not evicted, because
+ * short-lived entries produce memory that only a full garbage collection frees.
  */
 export class RecentKeys {
-  /** The one that was used last is the last. */
+  /** Cached keys. The most recently used is last. */
   readonly #kept = new Map<string, Kept>();
   readonly #now: () => number;
 
-  /** @param now milliseconds of a clock that only goes forward */
+  /** @param now monotonic clock, in milliseconds */
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
   }
 
-  /** The minion's key with this text. */
+  /** Returns the prepared key of a minion for this text. */
   ready(id: string, text: string): CrypticleKey {
     const now = this.#now();
     const kept = this.#kept.get(id);
@@ -75,7 +81,10 @@ export class RecentKeys {
     this.#kept.delete(id);
   }
 
-  /** @returns whether there is room now */
+  /**
+   * Evicts an idle key if necessary.
+   * @returns whether there is space now
+   */
   #makeRoom(now: number): boolean {
     if (this.#kept.size < maxKept) return true;
     const [longestUnused] = this.#kept;
@@ -84,21 +93,24 @@ export class RecentKeys {
   }
 }
 
-/** What the store holds of secrets that a restored store must not bring back. */
+/** Prefix of the secrets that a restored store must not contain. */
 export const secretsPrefix: Key = ['secrets'];
 const prefix: Key = [...secretsPrefix, 'sessions'];
 
-/** Where the session of an id is. */
+/** Returns the store key of a minion's session. */
 export function sessionKey(id: string): Key {
   return [...prefix, id];
 }
 
-/** Rows of sessions, sealed. The key is text: ready for use it takes some thirty times the room. */
+/**
+ * Row codec for sessions, which are sealed. The key is stored as text, because a prepared key takes
+ * about thirty times the memory.
+ */
 const sessionRow = defineRow({
   name: 'session',
   schema: Type.Object({
     text: Type.String(),
-    /** Milliseconds since 1970. */
+    /** Time of creation, in milliseconds since 1970. */
     madeAt: Type.Number(),
   }),
   unversioned: (bytes) => {
@@ -112,17 +124,17 @@ type Session = RowOf<typeof sessionRow>;
 export interface SessionKeysOptions {
   readonly store: Store;
   readonly seal: Seal;
-  /** How long a session key serves (`publish_session`), milliseconds; 0: for ever. */
+  /** Lifetime of a session key (`publish_session`), in milliseconds. 0 means unlimited. */
   readonly lifetimeMs: number;
   readonly now: () => number;
-  /** Whose members share them; `undefined`: they are this master's alone. */
+  /** Cluster whose members share the sessions. `undefined` if they belong to this master only. */
   readonly cluster?: Pick<Cluster, 'follow'> | undefined;
 }
 
 /**
- * The key that each minion of protocol 3 shares with the master alone [WIRE 7.2]. It is on disk
- * before a sign-in tells it, so a restart brings no new sign-in. One exists only for an id whose
- * key was accepted when it signed in [THREATS N-09].
+ * Session keys: the key that each minion of protocol 3 shares with the master only [WIRE 7.2]. A
+ * key is on disk before a sign-in returns it, so that minions need not sign in again after a
+ * restart. A key exists only for ids whose key was accepted at their sign-in [THREATS N-09].
  */
 export class SessionKeys {
   readonly #options: SessionKeysOptions;
@@ -134,7 +146,7 @@ export class SessionKeys {
     this.#options = options;
   }
 
-  /** Reads the persisted sessions; those of ids that `isAccepted` refuses are deleted. */
+  /** Opens the stored sessions. Those of ids that are no longer accepted are deleted. */
   static async open(
     options: SessionKeysOptions,
     isAccepted: (id: string) => boolean,
@@ -152,7 +164,7 @@ export class SessionKeys {
     return keys;
   }
 
-  /** The key to open this minion's requests with, if it has one that still serves. */
+  /** Returns the key that decrypts this minion's requests, if it has a valid one. */
   get(id: string): CrypticleKey | undefined {
     const session = this.#sessions.get(id);
     return session !== undefined && this.#serves(session)
@@ -160,17 +172,17 @@ export class SessionKeys {
       : undefined;
   }
 
-  /** Minions that have signed in, and whose keys are accepted still. */
+  /** Ids of minions that have signed in and whose keys are still accepted. */
   get ids(): readonly string[] {
     return [...this.#sessions.keys()];
   }
 
-  /** When the minion's session key was made, milliseconds since 1970. */
+  /** Returns the creation time of the minion's session key, in milliseconds since 1970. */
   madeAt(id: string): number | undefined {
     return this.#sessions.get(id)?.madeAt;
   }
 
-  /** The minion's key, made and stored if there is none that serves. */
+  /** Returns the minion's key. Creates and stores a new one if necessary. */
   async obtain(id: string): Promise<CrypticleKey> {
     const underWay = this.#making.get(id);
     if (underWay !== undefined) return underWay;
@@ -183,7 +195,7 @@ export class SessionKeys {
     return making;
   }
 
-  /** Ends these minions' sessions at once, then on disk. */
+  /** Ends these minions' sessions, immediately in memory and then on disk. */
   async forget(ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
     for (const id of ids) {
@@ -195,7 +207,7 @@ export class SessionKeys {
     await writeInParts(this.#options.store, gone);
   }
 
-  /** What a member of the cluster has made or ended. */
+  /** Applies a session that another member of the cluster created or ended. */
   #takeOver(change: Change): void {
     if (change.type === 'delete') {
       const id = change.key.at(-1) ?? '';
@@ -210,7 +222,10 @@ export class SessionKeys {
     );
   }
 
-  /** In memory from the start, so that {@link forget} also ends one that is being made. */
+  /**
+   * Creates a session. It is in memory from the beginning, so that {@link forget} also ends one
+   * that is not stored yet.
+   */
   async #make(id: string): Promise<CrypticleKey> {
     if (this.#options.cluster !== undefined) return this.#makeShared(id);
     const session = { text: generateKeyString(), madeAt: this.#options.now() };
@@ -225,7 +240,10 @@ export class SessionKeys {
     return parseKeyString(session.text);
   }
 
-  /** A minion that signs in at several members at once has one key at all of them. */
+  /**
+   * Creates a session in a cluster, so that a minion that signs in at several members concurrently
+   * has the same key at all of them.
+   */
   async #makeShared(id: string): Promise<CrypticleKey> {
     const { store, seal, now } = this.#options;
     for (;;) {
@@ -258,16 +276,22 @@ function parseSession(entry: Pick<Entry, 'key' | 'value'>): Session {
   return { text: checkKeyString(text), madeAt };
 }
 
-/** Seals what the store holds of secrets, so that a copy of the store alone gives none away. */
+/** Encryption of secrets in the store, so that a copy of the store alone does not reveal them. */
 export interface Seal {
   seal(plain: Uint8Array): Uint8Array;
-  /** @throws MasterError ERR_SEAL when it was sealed with another key, or altered */
+  /**
+   * Decrypts sealed data.
+   * @throws MasterError ERR_SEAL if it was sealed with another key, or altered
+   */
   open(sealed: Uint8Array): Uint8Array;
-  /** Another key of 32 bytes, always the same for a purpose; the seal's own is not known by it. */
+  /**
+   * Derives a key of 32 bytes that is always the same for a purpose. It does not reveal the seal's
+   * own key.
+   */
   derive(purpose: string): Uint8Array;
 }
 
-/** A seal with a given key of 32 bytes (XSalsa20-Poly1305, a random nonce in front). */
+/** Creates a seal with a key of 32 bytes. Uses XSalsa20-Poly1305 with a random nonce as prefix. */
 export function createSeal(key: Uint8Array): Seal {
   return {
     seal(plain) {
@@ -283,7 +307,7 @@ export function createSeal(key: Uint8Array): Seal {
       if (plain === null) {
         throw new MasterError(
           'ERR_SEAL',
-          'a sealed record does not open with this seal key; restore the key that belongs to the store',
+          'a sealed record cannot be decrypted with this seal key; restore the key that belongs to the store',
         );
       }
       return plain;
@@ -293,8 +317,8 @@ export function createSeal(key: Uint8Array): Seal {
 }
 
 /**
- * The seal of a master: its key lies in `<stateDir>/seal.key` (0600, 44 characters of base64),
- * outside the store and its backups. Made at the first start.
+ * Opens the seal of a master. Its key is stored in `<stateDir>/seal.key` (mode 0600, 44 characters
+ * of base64), outside the store and its backups. The first start creates it.
  */
 export async function openSeal(stateDir: string): Promise<Seal> {
   const known = await readSealKey(stateDir);
@@ -309,7 +333,10 @@ export function makeSealKey(): Uint8Array {
   return new Uint8Array(randomBytes(nacl.secretbox.keyLength));
 }
 
-/** `undefined`: there is none. @throws MasterError ERR_SEAL */
+/**
+ * Reads the seal key. Returns `undefined` if it does not exist.
+ * @throws MasterError ERR_SEAL
+ */
 export async function readSealKey(stateDir: string): Promise<Uint8Array | undefined> {
   const file = sealKeyFile(stateDir);
   const text = await readTextIfPresent(file);
@@ -318,7 +345,7 @@ export async function readSealKey(stateDir: string): Promise<Uint8Array | undefi
   if (key.length === nacl.secretbox.keyLength) return new Uint8Array(key);
   throw new MasterError(
     'ERR_SEAL',
-    `${file}: expected ${nacl.secretbox.keyLength} bytes in base64`,
+    `${file}: the seal key must be ${nacl.secretbox.keyLength} bytes in base64; restore it from a backup`,
   );
 }
 
@@ -333,13 +360,13 @@ function sealKeyFile(stateDir: string): string {
 
 const record: Key = [...secretsPrefix, 'publish-key'];
 
-/** The row of the publish key, sealed. */
+/** Row codec for the publish key, which is sealed. */
 const publishKeyRow = defineRow({
   name: 'publish key',
   schema: Type.Object({
     key: Type.String(),
     signature: Bytes,
-    /** Milliseconds since 1970. */
+    /** Time of creation, in milliseconds since 1970. */
     madeAt: Type.Number(),
     reservedUpTo: Type.Number(),
     isRetired: Type.Optional(Type.Boolean()),
@@ -347,12 +374,14 @@ const publishKeyRow = defineRow({
   unversioned: unpackLocal,
 });
 
-/** The key of the moment, and what is derived from it once. */
+/** Current publish key with its signature. */
 export interface CurrentPublishKey {
   readonly key: CrypticleKey;
-  /** X9.31 signature of its digest by the master, sent in every accepted sign-in [WIRE 3.3]. */
+  /**
+   * X9.31 signature of the key's digest by the master, sent in every accepted sign-in [WIRE 3.3].
+   */
   readonly signature: Uint8Array;
-  /** Milliseconds since 1970. */
+  /** Time of creation, in milliseconds since 1970. */
   readonly madeAt: number;
 }
 
@@ -361,22 +390,22 @@ export interface PublishKeyOptions {
   readonly seal: Seal;
   /** Signs the digest of a new key with the master's private key, off the main thread. */
   readonly sign: (keyString: string) => Promise<Uint8Array>;
-  /** How many serials are reserved on disk at a time (`saltbridge: publish_serial_block`). */
+  /** Number of serials that are reserved on disk at a time (`saltbridge: publish_serial_block`). */
   readonly serialBlock: number;
   readonly now: () => number;
-  /** Whose members share the key; `undefined`: it is this master's alone. */
+  /** Cluster whose members share the key. `undefined` if it belongs to this master only. */
   readonly cluster?: Pick<Cluster, 'follow'> | undefined;
 }
 
 /**
- * The AES key that all minions share for publications, with its serial numbers [WIRE 3.4, 7.1].
- * Key and serial persist together: the serials of a block are on disk as used up before the first
- * of them is given out, so no restart ever gives one twice under the same key, and a restart
- * needs no new sign-in of any minion.
+ * AES key that all minions share for publications, with its serial numbers [WIRE 3.4, 7.1]. Key and
+ * serial are stored together. A block of serials is marked as used on disk before its first serial
+ * is assigned. Therefore a restart never assigns a serial twice under the same key, and minions
+ * need not sign in again.
  *
- * Members of a cluster share the key, and what of its serials is used up. Each gives its own minions
- * serials of its own, which are above those that it has heard of from others ({@link observe}): a
- * minion that comes from another member is given higher ones.
+ * Members of a cluster share the key and the range of used serials. Each member assigns its own
+ * serials to its minions. They are higher than those that it has received from other members
+ * ({@link observe}), so that a minion that changes members receives increasing serials.
  */
 export class PublishKey {
   readonly #options: PublishKeyOptions;
@@ -384,9 +413,9 @@ export class PublishKey {
   #isRetired = false;
   #nextSerial: number;
   #reservedUpTo: number;
-  /** Writes of the record follow each other, so that an old key never overwrites a new one. */
+  /** Serialises writes of the record, so that an old key never overwrites a new one. */
   readonly #turn = new Semaphore(1);
-  /** Of the record, in a cluster; 0: there is none. */
+  /** Revision of the record in a cluster. 0 if there is none. */
   #revision = 0;
 
   private constructor(options: PublishKeyOptions, current: CurrentPublishKey, serial: number) {
@@ -399,7 +428,7 @@ export class PublishKey {
     });
   }
 
-  /** Opens the persisted key, or makes the first one. */
+  /** Opens the stored key, or creates the first one. */
   static async open(options: PublishKeyOptions): Promise<PublishKey> {
     const entry = await options.store.get(record);
     if (entry === undefined) return PublishKey.#make(options);
@@ -417,13 +446,13 @@ export class PublishKey {
     try {
       await fresh.#persist(options.serialBlock);
     } catch (error) {
-      // Another member has made one meanwhile, which it follows.
+      // Another member has created one in the meantime, which this member follows.
       if (!isOutdated(error)) throw error;
     }
     return fresh;
   }
 
-  /** Serials that this master gives from now on are above one that another member has given. */
+  /** Makes later serials of this master higher than one that another member has assigned. */
   observe(serial: number): void {
     this.#nextSerial = Math.max(this.#nextSerial, serial + 1);
   }
@@ -441,14 +470,14 @@ export class PublishKey {
     this.#reservedUpTo = saved.reservedUpTo;
   }
 
-  /** For requests of protocols 0 and 2, their replies, and publications. */
+  /** Current key for requests of protocols 0 to 2, their replies, and publications. */
   get current(): CurrentPublishKey {
     return this.#current;
   }
 
   /**
-   * The key with its next serial: greater than every one given under this key, also before a
-   * crash.
+   * Returns the key with its next serial, which is greater than all serials assigned under this
+   * key, even before a crash.
    */
   async take(): Promise<{ readonly key: CrypticleKey; readonly serial: number }> {
     while (this.#isUsedUp()) {
@@ -458,7 +487,7 @@ export class PublishKey {
         try {
           await this.#persist(used + this.#options.serialBlock);
         } catch (error) {
-          // Another member has reserved some, or replaced the key.
+          // Another member has reserved serials, or replaced the key.
           if (!isOutdated(error)) throw error;
         }
       });
@@ -466,7 +495,7 @@ export class PublishKey {
     return { key: this.#current.key, serial: this.#nextSerial++ };
   }
 
-  /** Has the next start replace the key, if {@link rotate} has not done so before. */
+  /** Marks the key for replacement at the next start, unless {@link rotate} replaces it before. */
   async retire(): Promise<void> {
     await this.#turn.run(() =>
       this.#untilCurrent(async () => {
@@ -476,7 +505,7 @@ export class PublishKey {
     );
   }
 
-  /** Replaces the key at once; whoever holds the old one must sign in again. */
+  /** Replaces the key immediately. All minions must then sign in again. */
   async rotate(): Promise<void> {
     const fresh = await makeKey(this.#options);
     await this.#turn.run(async () => {
@@ -484,7 +513,7 @@ export class PublishKey {
         this.#isRetired = false;
         await this.#write(fresh, this.#options.serialBlock);
       });
-      // Taken over already, and perhaps replaced again.
+      // The change was already applied, and the key may have been replaced again.
       if (this.#options.cluster !== undefined) return;
       this.#current = fresh;
       this.#nextSerial = 1;
@@ -492,7 +521,7 @@ export class PublishKey {
     });
   }
 
-  /** Repeats a write until no other member has written meanwhile. */
+  /** Repeats a write until no other member has written in the meantime. */
   async #untilCurrent(write: () => Promise<void>): Promise<void> {
     for (;;) {
       try {
@@ -552,26 +581,29 @@ function parseRecord(value: Uint8Array): SavedPublishKey {
   return { current, reservedUpTo, isRetired };
 }
 
-/** Where a minion's last request came from. */
+/** Address and transport of a minion's last request. */
 export type HeardFrom = Pick<Peer, 'address' | 'transport'>;
 
-/** A minion's last verified request. */
+/** Last verified request of a minion. */
 interface Heard {
-  /** Milliseconds since 1970. */
+  /** Time in milliseconds since 1970. */
   at: number;
   from: HeardFrom;
 }
 
 /**
- * When each minion's last verified request came, and from where. In memory only: it tells of this
- * master's time. Bounded by the accepted keys, because only their requests are noted and lost keys
- * are forgotten.
+ * Times and sources of minions' last verified requests. Held in memory only, for the run of this
+ * master. The size is limited by the accepted keys: only their requests are recorded, and lost keys
+ * are deleted.
  */
 export class LastHeard {
   readonly #heard = new Map<string, Heard>();
   readonly #listeners = new Set<(minionId: string) => void>();
 
-  /** @param at milliseconds since 1970 */
+  /**
+   * Records a request.
+   * @param at time in milliseconds since 1970
+   */
   note(minionId: string, at: number, { address, transport }: HeardFrom): void {
     const known = this.#heard.get(minionId);
     if (known === undefined) {
@@ -585,25 +617,28 @@ export class LastHeard {
   }
 
   /**
-   * Calls the listener when a minion is heard that was not since the start, or since it was
-   * forgotten, until the function given is called.
+   * Calls the listener when a minion sends its first request since the start, or since it was
+   * deleted here. Returns a function that removes the listener.
    */
   onFirst(listener: (minionId: string) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Milliseconds since 1970; `undefined`: not since the start. */
+  /**
+   * Returns the time of the last request in milliseconds since 1970, or `undefined` if there was
+   * none since the start.
+   */
   of(minionId: string): number | undefined {
     return this.#heard.get(minionId)?.at;
   }
 
-  /** Where it was heard last. */
+  /** Returns the source of the last request. */
   lastRemote(minionId: string): HeardFrom | undefined {
     return this.#heard.get(minionId)?.from;
   }
 
-  /** How many minions were heard. */
+  /** Number of minions that have sent requests. */
   get size(): number {
     return this.#heard.size;
   }

@@ -33,31 +33,37 @@ export interface SignInOptions
     >,
     Pick<MasterContext, 'counters' | 'meter'> {
   readonly bus: EventBus;
-  /** Sign-ins by address of ids that are unknown or fail, by address and id of known ones. */
+  /**
+   * Rate limit of sign-ins: per address for unknown ids and failures, per address and id for known
+   * ones.
+   */
   readonly rate: TokenBuckets;
   readonly config: Pick<LiveConfig, 'current'>;
-  /** Asked of a key that is not the accepted one of its id, before the other rules. */
+  /**
+   * Advice of extensions about a key that is not the accepted one of its id. Takes precedence over
+   * other rules.
+   */
   readonly advice: KeyAcceptanceHook;
-  /** Whether `max_minions` keeps an id out. */
+  /** Returns whether `max_minions` excludes an id. */
   readonly isFull: (id: string) => boolean;
   readonly log: Logger;
 }
 
-/** A key that somebody shows under an id; nothing proves yet that it is his. */
+/** Key that a client offers under an id. Its ownership is not proven yet. */
 interface OfferedKey {
   readonly id: string;
-  /** PEM text of an RSA key that could be accepted. */
+  /** RSA public key in PEM format, valid for acceptance. */
   readonly publicKey: string;
   readonly address: string;
-  /** `autosign_grains`, as stated. */
+  /** `autosign_grains`, as the client states them. */
   readonly grains: WireMap;
 }
 
 /**
- * Knows of keys what the master's own rules do not. `undefined`: nothing of this one; `wait`: one
- * that is shown while another key of the id waits is to wait as well. A rejected key stays rejected,
- * and one shown in place of an accepted key denied, whatever it says. Runs in the id's turn, see
- * {@link KeyLifecycle.exclusive}.
+ * Decides about keys that the built-in rules leave open. `undefined` leaves the decision to the
+ * rules. `wait` makes a key pend while another key of the id is pending. It cannot change a
+ * rejected key, or the denial of a key offered in place of an accepted one. Runs exclusively for
+ * the id, see {@link KeyLifecycle.exclusive}.
  */
 export type KeyAcceptanceHook = (
   offered: OfferedKey,
@@ -66,19 +72,21 @@ export type KeyAcceptanceHook = (
 const badLoad = 'bad load';
 
 /**
- * `_auth`: who are you [WIRE 6]. The key's state decides; every cheap check comes before any RSA,
- * and all RSA of one answer is one task of a worker thread.
+ * Handles `_auth` requests [WIRE 6]. The state of the key decides. All cheap checks precede RSA
+ * operations, and all RSA operations of one reply are one task of a worker thread.
  */
 export class SignIn {
   readonly #options: SignInOptions;
-  /** Answers being made, by digest of the request: Salt's clients repeat while they wait. */
+  /**
+   * Replies in progress, by digest of the request. Salt's clients repeat requests while they wait.
+   */
   readonly #underWay = new Map<string, Promise<Uint8Array>>();
 
   constructor(options: SignInOptions) {
     this.#options = options;
   }
 
-  /** The packed reply to an `_auth` request. */
+  /** Returns the packed reply to an `_auth` request. */
   async answer(envelope: ClearEnvelope, peer: Peer): Promise<Uint8Array> {
     const parsed = parseAuthRequest(envelope);
     if (parsed.ok) return this.#shared(parsed.request, peer);
@@ -90,11 +98,11 @@ export class SignIn {
   }
 
   #shared(request: AuthRequest, peer: Peer): Promise<Uint8Array> {
-    // The answer names the publish port of the transport that was asked over.
+    // The reply contains the publish port of the transport that received the request.
     const mark = `${digestOf(request)} ${peer.publishPort}`;
     const same = this.#underWay.get(mark);
     if (same !== undefined) return same;
-    // So that a key is judged and moved in one step.
+    // Exclusive, so that a key is judged and moved in one step.
     const answer = this.#options.keys
       .exclusive(request.id, () => this.#signIn(request, peer))
       .finally(() => {
@@ -122,7 +130,10 @@ export class SignIn {
     if (!mayAccept && !this.#options.keys.takesId(id)) {
       counters.count('auth-ERR_BAD_ID');
       meter.authentications.add('malformed');
-      log.debug({ minion: id, remote: peer.address }, 'no id for a new minion (minion_ids)');
+      log.debug(
+        { minion: id, remote: peer.address },
+        'the id is not permitted for new minions (minion_ids)',
+      );
       return this.#refuse(request, false);
     }
     if (this.#options.isFull(id)) {
@@ -177,7 +188,10 @@ export class SignIn {
     return isBehindAnother && advised === 'wait' ? verdicts.wait : verdict;
   }
 
-  /** @returns false when the key cannot be kept because too many are pending */
+  /**
+   * Applies a decision.
+   * @returns false if the key cannot be stored because too many are pending
+   */
   async #applyDecision(verdict: KeyDecision, request: AuthRequest, peer: Peer): Promise<boolean> {
     const { keys } = this.#options;
     const { id, pub } = request;
@@ -249,25 +263,33 @@ export class SignIn {
       this.#options.bus.fire(tags.auth, { ...event, id, pub });
   }
 
-  /** Sign-ins that will not succeed are few an address, so that they cost no RSA beyond that. */
+  /**
+   * Returns whether a sign-in that will fail may be answered. The limit per address bounds the RSA
+   * cost of such sign-ins.
+   */
   #mayFail(peer: Peer): boolean {
     return this.#options.rate.tryTake(peer.address);
   }
 
   /**
-   * A key that is known is no secret, and each answer to it costs RSA: so many for each address and
-   * id, that the owner's own address never pays for another.
+   * Returns whether a sign-in with a known key may be answered. Public keys are no secret, and each
+   * reply costs RSA, so the limit applies per address and id. A minion at its own address is not
+   * affected by requests from other addresses.
    */
   #mayRepeat(peer: Peer, id: string): boolean {
     return this.#options.rate.tryTake(JSON.stringify([peer.address, id]));
   }
 }
 
-/** What an advice comes to. A pending key gives way to one that is known to be the right one. */
+/**
+ * Decisions for the advice of extensions. A pending key is replaced by one that is known to be
+ * right.
+ */
 const verdicts: Readonly<Record<'accept' | 'deny' | 'wait', KeyDecision>> = {
   accept: verdict('accept', true, 'store-accepted'),
   deny: verdict('denied', false, 'store-denied'),
-  // One key an id is kept as pending; the minion asks again until it is known whose is the right one.
+  // Only one key per id is stored as pending. The minion repeats its request until the right key is
+  // known.
   wait: verdict('pend', true, 'none'),
 };
 
@@ -279,12 +301,12 @@ function verdict(
   return { outcome, ret, transition, event: { result: ret, act: outcome } };
 }
 
-/** Enough of a comparison to choose a rate limit by; the verdict compares clean keys itself. */
+/** Compares keys for the choice of a rate limit. The decision itself compares normalised keys. */
 function isSameText(stored: string, offered: string): boolean {
   return stored.trim() === offered.trim();
 }
 
-/** Equal for requests that are the same in everything that their answer depends on. */
+/** Returns a digest that is equal for requests with the same reply. */
 function digestOf(request: AuthRequest): string {
   const { id, nonce, pub, version, token, encAlgo, sigAlgo, autosignGrains } = request;
   const parts = [id, nonce, pub, version, token, encAlgo, sigAlgo, autosignGrains];
@@ -292,7 +314,7 @@ function digestOf(request: AuthRequest): string {
   return createHash('sha256').update(packed).digest('base64');
 }
 
-/** What tells who is connected. */
+/** Options of the check for `max_minions`. */
 export interface FullnessOptions {
   readonly config: Pick<LiveConfig, 'current'>;
   readonly lastHeard: Pick<LastHeard, 'size'>;
@@ -300,12 +322,15 @@ export interface FullnessOptions {
   readonly now: () => number;
 }
 
-/** Milliseconds that a count holds: a fleet that signs in again is not counted for each of it. */
+/**
+ * Validity of the cached count, in milliseconds, so that a returning fleet is not counted for each
+ * sign-in.
+ */
 const countHoldsMs = 1000;
 
 /**
- * Whether `max_minions` keeps an id out: more than so many are connected, and it is none of them
- * [WIRE 6.2].
+ * Returns whether `max_minions` excludes an id: more minions are connected, and it is not one of
+ * them [WIRE 6.2].
  */
 export function createFullnessCheck(options: FullnessOptions): (id: string) => boolean {
   const { config, lastHeard, present, now } = options;
@@ -313,10 +338,11 @@ export function createFullnessCheck(options: FullnessOptions): (id: string) => b
   let countedAt = Number.NEGATIVE_INFINITY;
   return (id) => {
     const { maxMinions } = config.current;
-    // Nobody is connected who was not heard, so that most of the time nobody is counted.
+    // Only minions that sent requests are connected, so in most cases counting is unnecessary.
     if (maxMinions === 0 || lastHeard.size <= maxMinions) return false;
     if (Math.abs(now() - countedAt) >= countHoldsMs) {
-      // Anybody may ask for a topic: one that only that speaks for takes no other minion's room.
+      // Any client can subscribe to a topic, so a topic alone does not occupy another minion's
+      // place.
       const counted = present().filter(({ by, isSure }) => isSure || by !== 'topic');
       connected = new Set(counted.map((minion) => minion.id));
       countedAt = now();

@@ -1,5 +1,3 @@
-/** Checks signatures of returns, which minions make with `minion_sign_messages` [WIRE 9.4, 23.2]. */
-
 import type { Logger } from 'pino';
 import { wireBytes } from '#minion-protocol';
 import { MasterError } from '../api/index.ts';
@@ -7,19 +5,24 @@ import type { RequestCounters } from '../metrics/index.ts';
 import { DropConnectionError, type VerifiedRequest } from './request-checks.ts';
 
 export interface SignatureCheckOptions {
-  /** `require_minion_sign_messages`: what has no signature is refused. */
+  /** `require_minion_sign_messages`: whether unsigned returns are rejected. */
   readonly isRequired: boolean;
-  /** `drop_messages_signature_fail`: what has a wrong one is refused. */
+  /** `drop_messages_signature_fail`: whether returns with an invalid signature are rejected. */
   readonly mustVerify: boolean;
-  /** PEM text of an id's accepted key. */
+  /** Returns the accepted key of an id in PEM format. */
   readonly acceptedKey: (id: string) => string | undefined;
-  /** The RSA check, off the main thread. @throws MasterError when it cannot be made now */
+  /**
+   * Verifies a signature, off the main thread.
+   * @throws MasterError if the check is not possible now
+   */
   readonly verify: (pem: string, packed: Uint8Array, signature: Uint8Array) => Promise<boolean>;
   readonly counters: RequestCounters;
   readonly log: Logger;
 }
 
-/** Decides by their signatures whether returns are taken, as Salt's options say. */
+/**
+ * Checks the signatures that minions add to returns with `minion_sign_messages` [WIRE 9.4, 23.2].
+ */
 export class SignatureCheck {
   readonly #options: SignatureCheckOptions;
 
@@ -27,7 +30,10 @@ export class SignatureCheck {
     this.#options = options;
   }
 
-  /** Whether a return may be taken; nothing is waited for where it has no signature. @throws DropConnectionError */
+  /**
+   * Returns whether a return is accepted. Synchronous for unsigned returns.
+   * @throws DropConnectionError
+   */
   permits(request: VerifiedRequest): boolean | Promise<boolean> {
     const { isRequired, counters, log } = this.#options;
     const { minionId, load } = request;
@@ -35,7 +41,7 @@ export class SignatureCheck {
     if (signature !== undefined) return this.#permitsSigned(request, signature);
     if (!isRequired) return true;
     counters.count('return-unsigned');
-    log.debug({ minion: minionId }, 'return without a signature refused');
+    log.debug({ minion: minionId }, 'return rejected: it has no signature');
     return false;
   }
 
@@ -47,11 +53,15 @@ export class SignatureCheck {
     const pem = acceptedKey(minionId);
     if (pem !== undefined && (await this.#verify(pem, packed, signature))) return true;
     counters.count('return-signature');
-    log.debug({ minion: minionId, refused: mustVerify }, 'signature of a return does not verify');
+    log.debug({ minion: minionId, refused: mustVerify }, 'signature of a return is invalid');
     return !mustVerify;
   }
 
-  /** Without an answer the minion sends again. @throws DropConnectionError */
+  /**
+   * Verifies a signature. If that is impossible, the minion receives no reply and sends the return
+   * again.
+   * @throws DropConnectionError
+   */
   async #verify(pem: string, packed: Uint8Array, signature: Uint8Array): Promise<boolean> {
     try {
       return await this.#options.verify(pem, packed, signature);

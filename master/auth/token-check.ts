@@ -1,29 +1,30 @@
-/** Checks the session tokens of requests. */
-
 import { hash, timingSafeEqual } from 'node:crypto';
 import { createBoundedMap } from '#runtime';
 
 const maxTokens = 50_000;
-/** For one of them as bytes: a token is as long as its key, which has at most 8,192 bits. */
+/** Buffer for one token as bytes. A token is as long as its key, which has at most 8,192 bits. */
 const tokenRoom = Buffer.allocUnsafeSlow(1024);
 
 /**
- * Whether a token is the minion's own [WIRE 3.3]. It never changes for a key, so one that was
- * right is remembered, and the RSA operation is done once a key.
+ * Checks that a token belongs to the minion [WIRE 3.3]. The token of a key never changes. A valid
+ * one is remembered, so that the RSA operation runs once per key.
  */
 export class TokenCheck {
   readonly #verify: (pem: string, token: Uint8Array) => Promise<boolean>;
-  /** Tokens as text of a character a byte: as bytes they would take three times the room. */
+  /** Valid tokens as Latin-1 text, because byte arrays would take three times the memory. */
   readonly #verified = createBoundedMap<string, string>(maxTokens);
-  /** By key and token: many requests of a minion may arrive before its first was checked. */
+  /**
+   * Checks in progress by key and token. Many requests of a minion may arrive before the first
+   * check ends.
+   */
   readonly #underWay = new Map<string, Promise<boolean>>();
 
-  /** @param verify the RSA check, off the main thread */
+  /** @param verify RSA check, off the main thread */
   constructor(verify: (pem: string, token: Uint8Array) => Promise<boolean>) {
     this.#verify = verify;
   }
 
-  /** Whether it is the token that was right before; costs no RSA. */
+  /** Returns whether the token is the remembered one. Needs no RSA operation. */
   isRemembered(pem: string, token: Uint8Array): boolean {
     const known = this.#verified.get(pem);
     if (known?.length !== token.length) return false;
@@ -31,7 +32,10 @@ export class TokenCheck {
     return timingSafeEqual(tokenRoom.subarray(0, known.length), token);
   }
 
-  /** @param pem text of the minion's accepted key */
+  /**
+   * Returns whether a token is valid.
+   * @param pem accepted key of the minion
+   */
   async isGenuine(pem: string, token: Uint8Array): Promise<boolean> {
     if (this.isRemembered(pem, token)) return true;
     if (!(await this.#verifyOnce(pem, token))) return false;

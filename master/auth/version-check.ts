@@ -1,4 +1,4 @@
-/** Pins the protocol versions of minions, and rejects older ones. */
+/** Pinning of minions' protocol versions, and rejection of lower ones. */
 
 import type { Logger } from 'pino';
 import Type from 'typebox';
@@ -8,12 +8,14 @@ import type { Cluster } from '../context/index.ts';
 
 const pinsPrefix: Key = ['pins'];
 
-/** Rows `pins/<id>`. */
+/** Row codec for `pins/<id>`. */
 const pinRow = defineRow({
   name: 'pin',
   schema: Type.Object({
     version: Type.Number(),
-    /** When the id first proved the version, milliseconds since 1970; `null`: not known. */
+    /**
+     * Time at which the id first used the version, in milliseconds since 1970. `null` if unknown.
+     */
     provenAt: Type.Union([Type.Number(), Type.Null()]),
   }),
   unversioned: ([version]) => ({ version }),
@@ -23,12 +25,12 @@ const pinRow = defineRow({
 
 type Pin = RowOf<typeof pinRow>;
 
-/** Where the pin of an id is. */
+/** Returns the store key of an id's pin. */
 export function pinKey(id: string): Key {
   return [...pinsPrefix, id];
 }
 
-/** The version that each id has proved, by id. */
+/** Returns the pinned versions by id. */
 export async function readPins(store: Pick<Store, 'list'>): Promise<Map<string, number>> {
   const pins = await readPinRows(store);
   return new Map(Array.from(pins, ([id, { version }]) => [id, version]));
@@ -43,9 +45,9 @@ async function readPinRows(store: Pick<Store, 'list'>): Promise<Map<string, Pin>
 }
 
 /**
- * The highest protocol version that each id has proved with its key; a lower one is refused from
- * then on, because it would leave out checks that the minion is known to be able to pass
- * [THREATS C-53]. Deleting the key forgets the pin.
+ * Highest protocol version that each id has used with its key. Lower versions are then rejected,
+ * because they would omit checks that the minion can pass [THREATS C-53]. Deleting the key removes
+ * the pin.
  */
 export class VersionPins {
   readonly #store: Store;
@@ -58,7 +60,11 @@ export class VersionPins {
     this.#pins = pins;
   }
 
-  /** @param minimumAuthVersion `minimum_auth_version`: `auto` pins, a number holds for all ids */
+  /**
+   * Opens the stored pins.
+   * @param minimumAuthVersion `minimum_auth_version`: `auto` pins versions; a number is the minimum
+   * for all ids
+   */
   static async open(
     store: Store,
     minimumAuthVersion: ProtocolVersion | 'auto',
@@ -73,29 +79,32 @@ export class VersionPins {
     return new VersionPins(store, minimumAuthVersion === 'auto' ? 0 : minimumAuthVersion, pins);
   }
 
-  /** Whether a request of this version may come from this id. */
+  /** Returns whether a request of this version is permitted for this id. */
   permits(id: string, version: ProtocolVersion): boolean {
     return version >= this.required(id);
   }
 
-  /** The lowest version that a request of this id may have. */
+  /** Returns the lowest permitted version for this id. */
   required(id: string): number {
     return Math.max(this.#minimum, this.of(id));
   }
 
-  /** The version that the id has proved; 0 if it has proved none. */
+  /** Returns the pinned version of the id, or 0 if there is none. */
   of(id: string): number {
     return this.#pins.get(id)?.version ?? 0;
   }
 
-  /** When the id first proved that version, milliseconds since 1970; `null`: not known. */
+  /**
+   * Returns the time at which the id first used the pinned version, in milliseconds since 1970, or
+   * `null` if unknown.
+   */
   provenAt(id: string): number | null {
     return this.#pins.get(id)?.provenAt ?? null;
   }
 
   /**
-   * Remembers that an encrypted request of this version was verified; durable when it resolves.
-   * @param provenAt - milliseconds since 1970
+   * Pins a version after an encrypted request was verified. Durable when it resolves.
+   * @param provenAt time in milliseconds since 1970
    */
   async prove(id: string, version: ProtocolVersion, provenAt: number = Date.now()): Promise<void> {
     if (version <= this.of(id)) return;
@@ -111,7 +120,7 @@ export class VersionPins {
   }
 }
 
-/** Milliseconds between two lines of the log about one id: anybody may name it. */
+/** Minimum interval between log lines about one id, in milliseconds. Any client can name an id. */
 const quietMs = 60_000;
 
 export interface VersionCheckOptions {
@@ -121,17 +130,20 @@ export interface VersionCheckOptions {
   readonly log: Logger;
 }
 
-/** Whether requests have a version that may be; the log names the accepted ids whose have not. */
+/** Checks the protocol versions of requests. Rejections are logged for accepted ids. */
 export class VersionCheck {
   readonly #options: VersionCheckOptions;
-  /** Bounded by the accepted ids. */
+  /** Times of the last log lines. Limited by the number of accepted ids. */
   readonly #loggedAt = new Map<string, number>();
 
   constructor(options: VersionCheckOptions) {
     this.#options = options;
   }
 
-  /** @param address - where the request came from */
+  /**
+   * Returns whether a request is permitted.
+   * @param address address of the sender
+   */
   permits(id: string, version: ProtocolVersion, address: string): boolean {
     const { pins } = this.#options;
     if (pins.permits(id, version)) return true;
@@ -147,7 +159,10 @@ export class VersionCheck {
       this.#loggedAt.set(id, now());
       const [required, provenAt] = [pins.required(id), pins.provenAt(id)];
       const fields = { minion: id, remote: address, version, required, provenAt };
-      log.warn(fields, 'request refused: its protocol version is too low');
+      log.warn(
+        fields,
+        'request rejected: its protocol version is lower than the pinned or minimum version',
+      );
     }
   }
 }

@@ -1,27 +1,24 @@
 import { MasterError } from '../api/index.ts';
 
-/**
- * Counts the calls that begin something while their callers wait, and lets none begin while the
- * master is drained.
- */
+/** Counts the calls that callers wait for, and rejects new calls while the master is draining. */
 export class CallGate {
   #active = 0;
   #isClosed = false;
   readonly #waiting = new Set<() => void>();
 
-  /** Whether no call may begin. */
+  /** Whether new calls are rejected. */
   get isClosed(): boolean {
     return this.#isClosed;
   }
 
-  /** Calls that have begun and not ended. */
+  /** Number of calls in progress. */
   get active(): number {
     return this.#active;
   }
 
   /**
-   * A call begins.
-   * @returns to be called once, when it has ended
+   * Registers the start of a call.
+   * @returns a function to call once, when the call has ended
    * @throws MasterError ERR_MASTER_DRAINING
    */
   enter(): () => void {
@@ -43,7 +40,7 @@ export class CallGate {
     this.#isClosed = false;
   }
 
-  /** Resolves when no call is under way. */
+  /** Resolves when no call is in progress. */
   async idle(): Promise<void> {
     if (this.#active === 0) return;
     await new Promise<void>((resolve) => this.#waiting.add(resolve));
@@ -51,6 +48,7 @@ export class CallGate {
 }
 
 function draining(): MasterError {
-  const message = 'this member of the cluster is being drained, and takes nothing new';
+  const message =
+    'this member of the cluster is draining and accepts no new calls; call another member';
   return new MasterError('ERR_MASTER_DRAINING', message);
 }

@@ -1,13 +1,13 @@
 import { hostname } from 'node:os';
 import type { ClusterOptions } from '#config';
 
-/** Where a cluster of a configuration is. */
+/** Member name and secret file of a cluster configuration. */
 export interface ClusterPlace {
   readonly member: string;
   readonly secretFile: string;
 }
 
-/** The name of a member where none is configured: that of the host. */
+/** Returns the member name and secret file. The default name of a member is its host name. */
 export function clusterPlaceOf(options: ClusterOptions, stateDir: string): ClusterPlace {
   const host = hostname().replace(/[^A-Za-z0-9._-]/g, '-');
   return {

@@ -1,5 +1,3 @@
-/** The cluster that a master is a member of. The room `cluster` implements it. */
-
 import type { Logger } from 'pino';
 import type { ClusterOptions, FixedConfig } from '#config';
 import type { WireMap } from '#minion-protocol';
@@ -8,18 +6,19 @@ import type { ClusterStatus } from '../api/index.ts';
 import type { CallGate } from './call-gate.ts';
 import type { StoreDisk } from './store-disk.ts';
 
-/** What a master has of its cluster. */
+/** The cluster that a master belongs to. The room `cluster` implements it. */
 export interface Cluster {
   readonly name: string;
-  /** Name of this master in it. */
+  /** Name of this member. */
   readonly member: string;
   status(): ClusterStatus;
-  /** Counts the calls of this member's callers. */
+  /** Counts the calls that callers of this member wait for. */
   readonly calls: CallGate;
-  /** Whether this member was cut off from the others for so long that its data may be outdated. */
+  /** Whether this member was isolated from the others for so long that its data may be outdated. */
   isStale(): boolean;
   /**
-   * Whether a member has left, or has not been heard of for so long that others continue its work.
+   * Returns whether a member has left, or has been silent for so long that others continue its
+   * work.
    */
   isGone(member: string): boolean;
   /** Reports the version of a part of this member's configuration to the other members. */
@@ -29,33 +28,39 @@ export interface Cluster {
   /** Returns a key of 32 bytes, the same at all members. It does not reveal the secret. */
   derive(purpose: string): Uint8Array;
   /**
-   * Calls the listener with each change under the prefix, whichever member made it, until the
-   * master closes: before the write that made it resolves here. It must not throw.
+   * Calls the listener for each change under the prefix, made by any member, until the master
+   * closes. A local write resolves only after its change was delivered. The listener must not
+   * throw.
    */
   follow(prefix: Key, listener: (change: Change) => void): void;
-  /** Sends a message to the other members. It may be lost. A message that is too large is not sent. */
+  /**
+   * Sends a message to the other members. It may be lost. Messages above the size limit are not
+   * sent.
+   */
   send(kind: string, value: WireMap): void;
   /** Calls the listener with the messages that other members {@link send}. */
   onMessage(kind: string, listener: (value: WireMap, from: string) => void): void;
 }
 
-/** What one member of the cluster at a time does for all members. */
+/** Tasks that exactly one member of the cluster performs at a time. */
 export interface Duties {
-  /** Whether this member does it now. */
+  /** Whether this member performs them now. */
   readonly isHeld: boolean;
-  /** Calls the listener each time that this member begins; at once where it does it now. */
+  /**
+   * Calls the listener whenever this member takes over, and immediately if it holds the duties now.
+   */
   onHeld(listener: (ended: AbortSignal) => void): void;
   /**
-   * Writes if this member still does it.
-   * @throws StoreError ERR_REVISION where another member does it; nothing was written
+   * Writes if this member still holds the duties.
+   * @throws StoreError ERR_REVISION if another member holds them; nothing was written
    */
   write(operations: readonly Operation[]): Promise<void>;
-  /** Lets another member take over, and takes over no more until {@link resume}. */
+  /** Hands the duties over to another member, and does not take them again until {@link resume}. */
   handOver(): Promise<void>;
   resume(): void;
 }
 
-/** The store of a member, opened. */
+/** Open store of a cluster member. */
 export interface SharedStore {
   readonly store: Store;
   readonly disk: StoreDisk;
@@ -63,13 +68,13 @@ export interface SharedStore {
   readonly duties: Duties & { close(): Promise<void> };
 }
 
-/** Options of opening the store of a member. */
+/** Options for opening the store of a cluster member. */
 export interface SharedStoreOptions {
   readonly config: FixedConfig;
   readonly cluster: ClusterOptions;
   readonly now: () => number;
   readonly logger: Logger;
-  /** Called once, when this master can no longer be the member. */
+  /** Called once, when another process has replaced this member. */
   readonly onReplaced: (error: Error) => void;
   /** Fires when the master begins to close. */
   readonly closing: AbortSignal;

@@ -1,5 +1,3 @@
-/** What every module of a master works with: its store, clock, log and counts, and its end. */
-
 import type { Logger } from 'pino';
 import { type FixedConfig, type LiveConfig, storeDirectory } from '#config';
 import { createJidSource } from '#minion-protocol';
@@ -10,53 +8,64 @@ import type { Cluster, Duties, SharedStore } from './cluster.ts';
 import { createOwnStore } from './own-store.ts';
 import type { StoreDisk } from './store-disk.ts';
 
-/** What a module is given besides the modules that it uses. */
+/** Services that every module of a master uses: store, clock, log, counters and shutdown. */
 export interface MasterContext {
   readonly store: Store;
-  /** What of the store this master alone reads and writes: all of it, unless others share it. */
+  /**
+   * Part of the store that only this master reads and writes. It is the whole store outside a
+   * cluster.
+   */
   readonly ownStore: Store;
-  /** `undefined`: this master shares its store with no other. */
+  /** Cluster of this master, or `undefined` if it shares its store with no other. */
   readonly cluster: Cluster | undefined;
-  /** What one member of the cluster does for all; `undefined`: there is no other one. */
+  /** Tasks that one member performs for the whole cluster, or `undefined` outside a cluster. */
   readonly duties: Duties | undefined;
   readonly disk: StoreDisk;
-  /** `state_dir`; `undefined`: the store is the program's, and so is all that is kept. */
+  /**
+   * `state_dir`, or `undefined` if the program supplied the store; nothing is then written to
+   * files.
+   */
   readonly stateDirectory: string | undefined;
   readonly meter: Meter;
   readonly counters: RequestCounters;
-  /** A job id, later than all before it. */
+  /** Returns a job id that is later than all previous ones. */
   readonly nextJid: () => string;
-  /** Milliseconds since 1970. */
+  /** Clock, in milliseconds since 1970. */
   readonly now: () => number;
   readonly log: Logger;
-  /** Closes what was opened, the last first. */
+  /** Closes the resources that were opened, in reverse order. */
   readonly closers: Closers;
   /** Fires when the master begins to close. */
   readonly closing: AbortSignal;
 }
 
-/** What each module of a master is opened with. */
+/** Inputs of every module of a master. */
 export interface ModuleDeps {
   readonly config: LiveConfig;
   readonly context: MasterContext;
 }
 
-/** The parts of a program that are not the master's own. */
+/** Options of `createContext`. The program supplies some of these parts. */
 export interface ContextOptions {
   readonly config: FixedConfig;
   /** Default: the embedded store in `state_dir`. */
   readonly store?: Store | undefined;
-  /** The store of a member of a cluster. Default: this master shares its store with no other. */
+  /** Store of a cluster member. Default: this master shares its store with no other. */
   readonly shared?: SharedStore | undefined;
   readonly now?: (() => number) | undefined;
   readonly logger: Logger;
-  /** Told once, when another process has taken the store over: nothing can be kept any more. */
+  /**
+   * Called once, when another process has taken over the store. Nothing can be stored after that.
+   */
   readonly onReplaced: (error: Error) => void;
   readonly closers: Closers;
   readonly closing: AbortSignal;
 }
 
-/** @throws StoreError ERR_STORE_LOCKED, ERR_STORE_VERSION, and what else opening may meet */
+/**
+ * Creates the context and opens the store.
+ * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_VERSION and other errors of opening
+ */
 export async function createContext({
   config,
   store: given,
@@ -91,13 +100,16 @@ export async function createContext({
   };
 }
 
-/** Where jids of a tick of the clock begin with its microseconds. */
+/** Position in a jid at which the last three digits of the microseconds begin. */
 const microsecondsAt = 17;
 
-/** Members whose job ids differ in any case. */
+/** Maximum number of members whose job ids never collide. */
 export const slots = 16;
 
-/** Members of a cluster give no jid that another one may give. */
+/**
+ * Returns a source of jids that no other member generates: the member's slot determines the
+ * microseconds.
+ */
 function jidSource(
   { uniqueJid }: FixedConfig,
   now: () => number,
@@ -121,12 +133,15 @@ interface OpenStore {
   readonly disk: StoreDisk;
 }
 
-/** A store that somebody else opened, who keeps its backups too. */
+/** Wraps a store that the program opened. The program is also responsible for its backups. */
 function foreign(store: Store): OpenStore {
   const disk: StoreDisk = {
     isFull: () => false,
     backup: async () => {
-      throw new StoreError('ERR_STORE_BACKUP', 'this master was given its store by its program');
+      throw new StoreError(
+        'ERR_STORE_BACKUP',
+        'backup is not available: the program supplied the store; back it up there',
+      );
     },
     onChange: () => {},
   };
@@ -146,17 +161,20 @@ async function openEmbedded(
     directory,
     now,
     onFull: (isFull) => {
-      if (isFull) log.error({ directory }, 'disk of the store is full: nothing new is kept');
-      else log.info({ directory }, 'disk of the store has room again');
+      if (isFull) log.error({ directory }, 'disk of the store is full: new data is not stored');
+      else log.info({ directory }, 'disk of the store has free space again');
       tell(isFull);
     },
     onUpgrade: ({ from, to, old }) =>
       log.warn(
         { from, to, old: old.file, bytes: old.bytes },
-        'store upgraded; the old one is kept',
+        'store upgraded; the old store was kept as a backup',
       ),
     onFenced: (error) => {
-      log.fatal({ directory, err: error }, 'another process has taken the store: master ends');
+      log.fatal(
+        { directory, err: error },
+        'another process has taken over the store: the master stops',
+      );
       onReplaced(error);
     },
   });

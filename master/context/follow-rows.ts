@@ -4,22 +4,25 @@ import type { Cluster } from './cluster.ts';
 
 export interface FollowedRows {
   readonly store: Pick<Store, 'list'>;
-  /** `undefined`: nobody else writes them, and no change is told. */
+  /**
+   * Source of changes. `undefined` if no other member writes the rows; no changes are reported
+   * then.
+   */
   readonly cluster: Pick<Cluster, 'follow'> | undefined;
   readonly log: Logger;
 }
 
 /**
- * Calls the listener with each row below a prefix, and resolves. From then on it is called with each
- * change that any member of the cluster makes, in the order of the log: before the write that made it
- * resolves here.
+ * Calls the listener with each row under a prefix, then resolves. From then on it calls the
+ * listener with each change that any member of the cluster makes, in the order of the log. A local
+ * write resolves only after its change was delivered.
  */
 export async function followRows(
   { store, cluster, log }: FollowedRows,
   prefix: Key,
   listener: (change: Change) => void,
 ): Promise<void> {
-  // What comes while the rows are read is told behind them.
+  // Changes that arrive while the rows are read are delivered after them.
   let waiting: Change[] | undefined = [];
   cluster?.follow(prefix, (change) => {
     if (waiting !== undefined) {
@@ -29,8 +32,8 @@ export async function followRows(
     try {
       listener(change);
     } catch (error) {
-      // What one module makes of a change must not keep the store from others.
-      log.error({ err: error }, 'a change of another member was not followed');
+      // An error in one module must not prevent other modules from receiving the change.
+      log.error({ err: error }, 'a listener failed on a change in the store');
     }
   });
   for await (const entry of store.list(prefix)) listener({ type: 'put', entry });

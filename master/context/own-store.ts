@@ -1,11 +1,14 @@
 import { type Key, type Store, storeBelow } from '#store';
 
-/** Where the rows of one member are that the others take no notice of. */
+/** Returns the key prefix of the rows that only one member uses. */
 export function ownPrefix(member: string): Key {
   return ['members', member];
 }
 
-/** What of the store of a cluster one member alone reads and writes, under its former keys. */
+/**
+ * Returns the part of a cluster's store that one member uses alone, under the keys of a single
+ * master.
+ */
 export function createOwnStore(store: Store, member: string): Store {
   return storeBelow(store, ownPrefix(member), `${member}/`);
 }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 
 const digits = 12;
 
-/** A short digest of what is the same at members that do the same. */
+/** Returns a short digest of configuration content, to compare members of a cluster. */
 export function versionOf(content: unknown): string {
   return createHash('sha256').update(JSON.stringify(content)).digest('hex').slice(0, digits);
 }

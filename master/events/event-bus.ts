@@ -5,26 +5,26 @@ import type { EventFigures } from '../metrics/index.ts';
 import { type EventRing, MissedEvents } from './event-ring.ts';
 import { trimValues } from './trim-values.ts';
 
-/** How a reader subscribes. */
+/** Options of a subscription. */
 export interface SubscribeOptions {
-  /** Only events whose tag this accepts. Default: all. */
+  /** Returns whether the subscriber wants a tag. Default: all tags. */
   readonly accepts?: (tag: string) => boolean;
-  /** Only events that the master fires itself. Default: those of minions too. */
+  /** Whether to skip events that minions emit. Default: false. */
   readonly isOwnOnly?: boolean;
-  /** Events that may wait unread before the reader is dropped. Default 10,000. */
+  /** Maximum number of unread events before the subscriber is dropped. Default: 10,000. */
   readonly capacity?: number;
   /** Ends the subscription. */
   readonly signal?: AbortSignal;
 }
 
 export interface EventBusOptions {
-  /** `max_event_size`; 0: no limit. */
+  /** `max_event_size` in bytes. 0 means no limit. */
   readonly maxEventBytes: number;
-  /** Default: the clock of the system. */
+  /** Clock. Default: the system clock. */
   readonly now?: () => Date;
-  /** Stores events. Default: nothing does. */
+  /** Storage for events. Default: events are not stored. */
   readonly ring?: Pick<EventRing, 'keep' | 'keepOther'> | undefined;
-  /** Sends events to the other members of a cluster. Default: there are none. */
+  /** Sends an event to the other members of the cluster. Default: no cluster. */
   readonly tellMembers?: ((event: MasterEvent) => void) | undefined;
 }
 
@@ -35,8 +35,9 @@ interface Reader {
 }
 
 /**
- * Tells what happened, to whoever listens. It only tells: nothing that must survive depends on
- * it. Readers have a bounded queue each; a slow one is dropped, never the bus or another reader.
+ * Publishes events to subscribers. Delivery is not guaranteed, so nothing that must survive may
+ * depend on it. Each subscriber has its own bounded queue. A slow subscriber is dropped without
+ * affecting the bus or other subscribers.
  */
 export class EventBus {
   readonly #readers = new Set<Reader>();
@@ -50,8 +51,8 @@ export class EventBus {
   }
 
   /**
-   * Fires an event. Values too big for `max_event_size` are replaced by `VALUE_TRIMMED`.
-   * @param origin whether a minion emitted it. Default: the master itself
+   * Publishes an event. Values that exceed `max_event_size` are replaced by `VALUE_TRIMMED`.
+   * @param origin source of the event. Default: the master itself
    */
   fire(tag: string, data: WireMap, origin: 'master' | 'minion' = 'master'): void {
     if (origin === 'master') this.#ofMaster += 1;
@@ -68,9 +69,9 @@ export class EventBus {
   }
 
   /**
-   * Tells readers what another member of the cluster has fired; not those of what is this master's
-   * own, which act on it at that member.
-   * @param idThere - `undefined`: that member keeps no events
+   * Publishes an event of another cluster member. Subscribers with `isOwnOnly` do not receive it,
+   * because the same module acts on it at that member.
+   * @param idThere id of the event at that member; `undefined` if it stores no events
    */
   repeat(tag: string, data: WireMap, idThere: string | undefined): void {
     const kept =
@@ -91,7 +92,7 @@ export class EventBus {
     return this.#options.now?.() ?? new Date();
   }
 
-  /** For all who read it. */
+  /** Builds the event that all subscribers share. */
   #make(tag: string, given: WireMap): MasterEvent {
     const stamped = { ...given, _stamp: formatEventStamp(this.#date()) };
     const data = trimValues(stamped, this.#options.maxEventBytes);
@@ -101,14 +102,14 @@ export class EventBus {
   }
 
   /**
-   * Events from the moment of this call on. Ends with the signal or the bus.
-   * @throws MasterError ERR_READER_DROPPED from the iteration, when the reader was too slow
+   * Subscribes to events from this call on. The iteration ends with the signal or the bus.
+   * @throws MasterError ERR_READER_DROPPED from the iteration if the subscriber is too slow
    */
   subscribe(options: SubscribeOptions = {}): AsyncIterableIterator<MasterEvent> {
     return this.#listen(options);
   }
 
-  /** The same, all that wait at once. */
+  /** Subscribes to events in batches of all pending ones. */
   batches(options: SubscribeOptions = {}): AsyncIterable<readonly MasterEvent[]> {
     return this.#listen(options).batches();
   }
@@ -131,11 +132,11 @@ export class EventBus {
 
   #drop(capacity: number): MasterError {
     this.#dropped += 1;
-    const message = `the reader left more than ${capacity} events waiting and was dropped`;
+    const message = `the reader was dropped: more than ${capacity} events were pending; subscribe again`;
     return new MasterError('ERR_READER_DROPPED', message);
   }
 
-  /** What was fired since the start, and who reads. */
+  /** Returns statistics since the start: published events and subscribers. */
   figures(): EventFigures {
     return {
       ofMaster: this.#ofMaster,
@@ -145,14 +146,14 @@ export class EventBus {
     };
   }
 
-  /** Events of the reader that has most of them waiting. */
+  /** Returns the number of pending events of the slowest subscriber. */
   deepestQueue(): number {
     let deepest = 0;
     for (const { queue } of this.#readers) deepest = Math.max(deepest, queue.length);
     return deepest;
   }
 
-  /** Ends every subscription after what is queued for it. */
+  /** Ends every subscription after its pending events. */
   close(): void {
     for (const reader of this.#readers) reader.queue.close();
   }

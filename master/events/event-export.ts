@@ -1,6 +1,6 @@
 /**
- * Events for other services: kept in the store, and sent from there to each receiver at least once.
- * Whoever fires an event waits for none of it.
+ * Exports events to other services. Events are stored first and then sent to each receiver at least
+ * once. The publisher of an event does not wait for the export.
  */
 
 import type { Logger } from 'pino';
@@ -18,7 +18,7 @@ import {
   webhookReceiver,
 } from './export-receivers.ts';
 
-/** What an export needs of the event bus. */
+/** Part of the event bus that an export uses. */
 interface ExportedBus {
   batches(options: {
     readonly accepts: (tag: string) => boolean;
@@ -30,7 +30,7 @@ interface ExportedBus {
 
 export interface EventExportDeps {
   readonly exports: readonly EventExport[];
-  /** Most bytes that may wait. */
+  /** Maximum size of the stored backlog, in bytes. */
   readonly maxBytes: number;
   readonly store: Store;
   readonly bus: ExportedBus;
@@ -39,15 +39,18 @@ export interface EventExportDeps {
   readonly onDropped: (events: number) => void;
 }
 
-/** Events were dropped, because too many wait. */
+/** Tag of the event that reports dropped exports. */
 const exportDroppedTag = 'saltbridge/export/dropped';
 
 const stream = 'event-export';
 const pageSize = 256;
-/** Events and their bytes that are sent at once: at least one, however large. */
+/**
+ * Maximum number and size of the events in one batch. A batch has at least one event, even if it is
+ * larger.
+ */
 const batchSize = 100;
 const batchBytes = 1_048_576;
-/** Events of the bus that may wait to be written. */
+/** Maximum number of events that wait to be written to the store. */
 const capacity = 50_000;
 const retryDelays = { initialDelayMs: 1000, maxDelayMs: 60_000 };
 
@@ -56,13 +59,13 @@ interface Waiting {
   readonly bytes: number;
 }
 
-/** One receiver, and how far it has got. */
+/** Receiver with its progress. */
 interface Cursor {
   readonly name: string;
   readonly receiver: Receiver;
   readonly consumer: StreamConsumer;
   readonly accepts: (tag: string) => boolean;
-  /** The last record that it needs no more. */
+  /** Sequence of the last record that the receiver no longer needs. */
   done: number;
   wake: () => void;
 }
@@ -71,13 +74,13 @@ export class EventExporter {
   readonly #deps: EventExportDeps;
   readonly #cursors: readonly Cursor[];
   readonly #end = new AbortController();
-  /** In the store, the oldest first; from `#first` on. */
+  /** Records in the store, oldest first. Valid from index `#first` on. */
   #waiting: Waiting[] = [];
   #first = 0;
   #bytes = 0;
-  /** The last record that was written. */
+  /** Sequence of the last record written. */
   #last = 0;
-  /** Dropped since the backlog was last below its bound. */
+  /** Whether events were dropped since the backlog was last below half of its limit. */
   #isOver = false;
   #work: Promise<unknown> = Promise.resolve();
 
@@ -101,7 +104,7 @@ export class EventExporter {
   }
 
   /**
-   * Begins to take events, and to send what was left of an earlier run.
+   * Starts storing events, and sends the backlog of an earlier run.
    * @throws StoreError, SaltbridgeError ERR_PACKAGE_MISSING
    */
   static async open(deps: EventExportDeps): Promise<EventExporter> {
@@ -115,7 +118,7 @@ export class EventExporter {
     return exporter;
   }
 
-  /** Bytes that wait in the store. */
+  /** Size of the backlog in the store, in bytes. */
   get waitingBytes(): number {
     return this.#bytes;
   }
@@ -149,7 +152,7 @@ export class EventExporter {
     this.#bytes += bytes;
   }
 
-  /** Writes what is fired, in groups, while others go on. */
+  /** Writes published events in groups. Publishers do not wait. */
   async #take(signal: AbortSignal): Promise<void> {
     const { bus, log } = this.#deps;
     const accepts = (tag: string): boolean => this.#cursors.some((it) => it.accepts(tag));
@@ -166,9 +169,9 @@ export class EventExporter {
         return;
       } catch (err) {
         if (signal.aborted) return;
-        // The store takes nothing, or is too slow for what is fired: all that waited are lost.
-        log.error({ err }, 'events were not kept for export');
-        if (unwritten > 0) this.#tellDropped(unwritten, 'the store took nothing');
+        // The store rejects writes or is too slow for the event rate: all pending events are lost.
+        log.error({ err }, 'events for export were not stored');
+        if (unwritten > 0) this.#tellDropped(unwritten, 'the store rejected the write');
         else this.#tellDropped(capacity, 'the store was too slow');
         await sleepUntilAborted(retryDelays.initialDelayMs, signal);
       }
@@ -180,7 +183,8 @@ export class EventExporter {
     const values = events.map(({ tag, data }) => exportedRow.encode({ tag, data }));
     const last = this.#last;
     await store.write(values.map((value) => ({ op: 'append', stream, value })));
-    // A store that was opened anew may have gone on at another number: it knows.
+    // A store that was reopened may have continued at another sequence, so the first sequence is
+    // read back.
     const [first] = await store.stream(stream).read({ after: last, limit: 1 });
     const begin = first?.sequence ?? last + 1;
     for (const [index, { byteLength }] of values.entries()) this.#note(begin + index, byteLength);
@@ -189,7 +193,7 @@ export class EventExporter {
     for (const { wake } of this.#cursors) wake();
   }
 
-  /** Over the bound the oldest are dropped, whoever still waits for them. */
+  /** Drops the oldest records above the limit, even if receivers still need them. */
   async #bound(maxBytes: number): Promise<void> {
     if (this.#bytes <= maxBytes) {
       if (this.#bytes < maxBytes / 2) this.#isOver = false;
@@ -209,21 +213,24 @@ export class EventExporter {
       await cursor.consumer.acknowledge(upTo);
     }
     await this.#trim();
-    this.#tellDropped(dropped, `more than ${maxBytes} bytes wait`);
+    this.#tellDropped(dropped, `the backlog exceeds ${maxBytes} bytes`);
   }
 
-  /** One event, however many are dropped until there is room again. */
+  /** Reports the loss once until the backlog has shrunk again. */
   #tellDropped(events: number, reason: string): void {
     const { bus, log, onDropped } = this.#deps;
     onDropped(events);
     if (this.#isOver) return;
     this.#isOver = true;
     const waiting = this.#cursors.filter(({ done }) => done < this.#last).map(({ name }) => name);
-    log.error({ events, reason, exports: waiting }, 'events for export were dropped');
+    log.error(
+      { events, reason, exports: waiting },
+      'export backlog is full: the oldest events were dropped',
+    );
     bus.fire(exportDroppedTag, { reason, exports: waiting });
   }
 
-  /** Forgets what every receiver has. */
+  /** Deletes the records that every receiver has acknowledged. */
   async #trim(): Promise<void> {
     const upTo = Math.min(...this.#cursors.map(({ done }) => done));
     let isAny = false;
@@ -240,7 +247,10 @@ export class EventExporter {
     if (isAny) await this.#deps.store.stream(stream).trim(upTo);
   }
 
-  /** How many events are sent to a receiver at once. @param done the last that it has */
+  /**
+   * Returns the number of records in the next batch for a receiver.
+   * @param done last record that it has
+   */
   #batchAfter(done: number): number {
     const oldest = this.#waiting[this.#first]?.sequence ?? 0;
     const start = this.#first + Math.max(0, done + 1 - oldest);
@@ -253,7 +263,7 @@ export class EventExporter {
     return count;
   }
 
-  /** Sends to one receiver, one batch after the other. */
+  /** Sends batches to one receiver, in order. */
   async #deliver(cursor: Cursor, signal: AbortSignal): Promise<void> {
     const { log } = this.#deps;
     const { name, receiver, consumer, accepts } = cursor;
@@ -263,7 +273,7 @@ export class EventExporter {
         cursor.wake = resolve;
       });
       try {
-        // What is not noted yet is not sent: its number is learned first.
+        // Only records with a known sequence are sent.
         const size = this.#batchAfter(cursor.done);
         const records = size === 0 ? [] : await consumer.fetch(size);
         const last = records.at(-1);
@@ -277,11 +287,11 @@ export class EventExporter {
         await consumer.acknowledge(last.sequence);
         cursor.done = Math.max(cursor.done, last.sequence);
         await this.#trim();
-        if (failures > 0) log.info({ export: name }, 'events are exported again');
+        if (failures > 0) log.info({ export: name }, 'event export resumed');
         failures = 0;
       } catch (err) {
         if (signal.aborted) return;
-        if (failures === 0) log.error({ export: name, err }, 'events were not exported');
+        if (failures === 0) log.error({ export: name, err }, 'event export failed, and is retried');
         failures += 1;
         await sleepUntilAborted(retryDelayMs(failures, retryDelays, Math.random), signal);
       }
@@ -289,22 +299,28 @@ export class EventExporter {
   }
 }
 
-/** @throws SaltbridgeError ERR_PACKAGE_MISSING */
+/**
+ * Creates the receiver of an export.
+ * @throws SaltbridgeError ERR_PACKAGE_MISSING
+ */
 async function createReceiver(options: EventExport): Promise<Receiver> {
   if ('file' in options) return fileReceiver(options);
   if ('webhook' in options) return webhookReceiver(options);
-  // Loaded where it is asked for: few masters export to NATS.
+  // Loaded on demand, because few masters export to NATS.
   const { natsReceiver } = await import('./nats-receiver.ts');
   return natsReceiver(options);
 }
 
 function acceptsOf({ match, exclude = [] }: EventExport): (tag: string) => boolean {
-  const [wanted, unwanted] = [match?.map(compileGlob), exclude.map(compileGlob)];
+  const [wanted, unwanted] = [
+    match?.map((glob) => compileGlob(glob)),
+    exclude.map((glob) => compileGlob(glob)),
+  ];
   return (tag) =>
     (wanted?.some((glob) => glob(tag)) ?? true) && !unwanted.some((glob) => glob(tag));
 }
 
-/** Records of the stream. */
+/** Records of the export stream. */
 const exportedRow = defineRow({
   name: 'exported event',
   schema: Type.Object({ tag: Type.String(), data: Type.Unsafe<WireMap>(Type.Object({})) }),
@@ -316,7 +332,7 @@ const exportedRow = defineRow({
   },
 });
 
-/** `undefined`: the record is damaged. */
+/** Returns the event of a record, or `undefined` if the record is damaged. */
 function unpack(sequence: number, value: Uint8Array): ExportedEvent | undefined {
   try {
     return { sequence, ...exportedRow.decode({ key: [stream, String(sequence)], value }) };

@@ -1,42 +1,49 @@
 /**
- * Ids of events: where the event is in the order of the master that fired it, and in a cluster, how
- * far a reader has then read what each other member fired. So an id holds at every member, though
- * each of them hears the others in an order of its own.
+ * Ids of events. An id contains the position of the event in the order of the master that emitted
+ * it. In a cluster it also contains the last position of each other member that a reader has seen
+ * by then. An id is therefore valid at every member, although each member receives the events of
+ * the others in its own order.
  */
 
 import { createHash, randomBytes } from 'node:crypto';
 
-/** Where an event is in the order of the master that fired it. */
+/** Position of an event in the order of the master that emitted it. */
 export interface EventPlace {
-  /** One run of that master: numbers begin anew with each. */
+  /** Identifier of one run of that master. Numbers start at 1 in each run. */
   readonly run: string;
   readonly number: number;
 }
 
 const placeForm = /^([0-9a-f]{8,16})-([1-9]\d{0,14})$/;
-/** Members, and what they were before they were members. */
+/** Maximum number of positions in an id: cluster members, and runs before they joined. */
 const maxPlaces = 64;
 const markLength = 8;
 const clusterRunLength = 16;
 
-/** A new run. @param member - of a cluster. Default: of a master by itself */
+/**
+ * Creates the identifier of a new run.
+ * @param member name of the cluster member; default: a single master
+ */
 export function createRun(member: string | undefined): string {
   if (member === undefined) return randomBytes(6).toString('hex');
   const mark = createHash('sha256').update(member).digest('hex').slice(0, markLength);
   return mark + randomBytes((clusterRunLength - markLength) / 2).toString('hex');
 }
 
-/** Which member a run is of; empty for a master by itself. */
+/** Returns the mark of the member that a run belongs to, or an empty string for a single master. */
 export function memberMark({ run }: Pick<EventPlace, 'run'>): string {
   return run.length === clusterRunLength ? run.slice(0, markLength) : '';
 }
 
-/** The place of the event first. */
+/** Formats an id. The position of the event itself is first. */
 export function formatEventId(places: readonly EventPlace[]): string {
   return places.map(({ run, number }) => `${run}-${number}`).join('.');
 }
 
-/** The places of an id, that of the event first; none where it is no id. */
+/**
+ * Parses an id. The position of the event itself is first. Returns an empty list if the id is
+ * invalid.
+ */
 export function parseEventId(id: string): readonly EventPlace[] {
   const places = id.split('.', maxPlaces + 1).map((text) => {
     const [, run, digits] = placeForm.exec(text) ?? [];

@@ -1,7 +1,7 @@
 /**
- * The latest events, kept in the store, so that who reads them can go on where they stopped: also
- * after a restart. They are told at once and kept in groups a moment later; where a crash took
- * some, readers are told that some are missing.
+ * The event ring: stores the latest events, so that readers can continue where they stopped, even
+ * after a restart. Events are published immediately and stored in groups shortly after. If a crash
+ * loses some of them, readers receive a notice that events are missing.
  */
 
 import type { Logger } from 'pino';
@@ -15,24 +15,27 @@ import { createRun, type EventPlace, formatEventId, memberMark, parseEventId } f
 export interface EventRingDeps {
   readonly store: Store;
   readonly size: EventRingOptions;
-  /** Milliseconds since 1970. */
+  /** Clock, in milliseconds since 1970. */
   readonly now: () => number;
   readonly log: Logger;
-  /** The name of this member of a cluster. Default: there is none. */
+  /** Name of this cluster member. Default: none. */
   readonly member?: string | undefined;
-  /** Names this run of the master. Default: by chance. */
+  /** Identifier of this run of the master. Default: random. */
   readonly run?: string;
 }
 
 interface Taken extends EventPlace {
-  /** Events before this one were lost. */
+  /** Whether events before this one were lost. */
   readonly isAfterLoss: boolean;
-  /** How many this process had taken with it; 0: an earlier one took it. */
+  /**
+   * Number of events that this process had added, including this one. 0 if an earlier process added
+   * it.
+   */
   readonly order: number;
 }
 
 interface Held extends Taken {
-  /** In the stream of the store. */
+  /** Sequence in the stream of the store. */
   readonly sequence: number;
   readonly bytes: number;
 }
@@ -41,46 +44,46 @@ interface Waiting extends Taken {
   readonly packed: Uint8Array;
 }
 
-/** An event of another member that was taken. */
+/** Event of another member that was added. */
 interface Repeated {
   readonly id: string;
-  /** The id before it, where events of that member between both were not heard. */
+  /** Previous id, if events of that member between the two were not received. */
   readonly missedAfter?: string;
 }
 
-/** Up to where a reader has read, by an id. */
+/** Progress of a reader, derived from an id. */
 interface ReadUpTo {
-  /** Sequences in the stream, by members. */
+  /** Sequences in the stream, by member. */
   readonly sequences: ReadonlyMap<string, number>;
-  /** The same, of members that the id does not name. */
+  /** Sequence for the members that the id does not name. */
   readonly others: number;
-  /** Whether nothing behind it is missing. */
+  /** Whether no later event is missing. */
   readonly isWhole: boolean;
 }
 
-/** Told to one reader, where events may be missing. */
+/** Tag of the notice that events may be missing, sent to one reader. */
 const eventsMissedTag = 'saltbridge/events/missed';
 
 const stream = 'events';
-/** Is there when all of a run was kept. */
+/** Key that exists if all events of a run were stored. */
 const completeKey: Key = ['event-ring', 'complete'];
 
-/** How long events wait for others before they are written. */
+/** Delay before events are written as a group, in milliseconds. */
 const groupMs = 50;
 const pageSize = 256;
 
-/** Some events may be missing here: fired by nobody, told to one reader. */
+/** Notice that events may be missing at this point. It is sent to one reader and not published. */
 export class MissedEvents implements MasterEvent {
   readonly tag: string = eventsMissedTag;
   readonly data: WireMap;
 
-  /** @param after the id that was to be followed */
+  /** @param after id from which the reader wanted to continue */
   constructor(after: string, now: number) {
     this.data = { after, _stamp: formatEventStamp(new Date(now)) };
   }
 }
 
-/** What a reader is told last that was ended because it reads too slowly. */
+/** Returns the last event for a reader that was dropped because it was too slow. */
 export function missedBySlowReader(now: number = Date.now()): MasterEvent {
   const data = { reason: 'the reader is too slow', _stamp: formatEventStamp(new Date(now)) };
   return { tag: eventsMissedTag, data };
@@ -89,14 +92,14 @@ export function missedBySlowReader(now: number = Date.now()): MasterEvent {
 export class EventRing {
   readonly #parts: EventRingDeps;
   readonly #run: string;
-  /** What is in the store, the oldest first. */
+  /** Records in the store, oldest first. */
   readonly #held: Held[];
-  /** The latest event of each member, by its mark. */
+  /** Latest event of each member, by the member's mark. */
   readonly #latest: Map<string, EventPlace>;
   #heldBytes: number;
   #waiting: Waiting[] = [];
   #waitingBytes = 0;
-  /** Events that this process has taken, and those of them that it fired. */
+  /** Number of events that this process has added. */
   #taken = 0;
   #last = 0;
   #isAfterLoss: boolean;
@@ -118,7 +121,10 @@ export class EventRing {
     this.#isAfterLoss = held.length > 0 && !isComplete;
   }
 
-  /** @throws StoreError */
+  /**
+   * Opens the ring and reads the stored events.
+   * @throws StoreError
+   */
   static async open(parts: EventRingDeps): Promise<EventRing> {
     const { store } = parts;
     const held: Held[] = [];
@@ -137,12 +143,15 @@ export class EventRing {
       after = last.sequence;
     }
     const isComplete = (await store.get(completeKey)) !== undefined;
-    // From here on it is not, until this run was closed.
+    // Deleted until this run closes cleanly.
     await store.write([{ op: 'delete', key: completeKey }]);
     return new EventRing(parts, held, latest, isComplete);
   }
 
-  /** Takes an event, which is written a moment later. @returns its id */
+  /**
+   * Adds an event, which is written shortly after.
+   * @returns its id
+   */
   keep(tag: string, data: WireMap): string {
     this.#last += 1;
     const isAfterLoss = this.#isAfterLoss;
@@ -151,29 +160,29 @@ export class EventRing {
   }
 
   /**
-   * Takes an event of another member.
-   * @param id - that it has there
-   * @returns `undefined`: that is no id
+   * Adds an event of another member.
+   * @param id id that it has there
+   * @returns `undefined` if the id is invalid
    */
   keepOther(id: string, tag: string, data: WireMap): Repeated | undefined {
     const [place] = parseEventId(id);
     if (place === undefined) return undefined;
     const before = this.#latest.get(memberMark(place));
     const isNext = place.number === (before?.run === place.run ? before.number + 1 : 1);
-    // Of a member that was never heard, nothing before it was promised.
+    // A member that was never seen before has no gap.
     const hasMissed = before !== undefined && !isNext;
     const missedAfter = hasMissed ? this.#idOf(before) : undefined;
     const own = this.#take(place, hasMissed, tag, data);
     return missedAfter === undefined ? { id: own } : { id: own, missedAfter };
   }
 
-  /** The id of a reader that has read all until now; `undefined`: there was nothing. */
+  /** Id for a reader that has read everything so far. `undefined` if there were no events. */
   get position(): string | undefined {
     const places = [...this.#latest.values()];
     return places.length === 0 ? undefined : formatEventId(places);
   }
 
-  /** The id at this member of an event that is its latest. */
+  /** Returns the local id of an event that is the latest of its member. */
   #idOf(place: EventPlace): string {
     return formatEventId([place, ...this.#othersThan(place)]);
   }
@@ -187,7 +196,7 @@ export class EventRing {
   #take(place: EventPlace, isAfterLoss: boolean, tag: string, data: WireMap): string {
     this.#latest.set(memberMark(place), place);
     const id = this.#idOf(place);
-    // Nobody reads any more.
+    // The ring is closed and has no readers any more.
     if (this.#isClosed) return id;
     this.#taken += 1;
     const { run, number } = place;
@@ -202,13 +211,13 @@ export class EventRing {
     });
     this.#waiting.push({ run, number, packed, isAfterLoss, order: this.#taken });
     this.#waitingBytes += packed.byteLength;
-    // Nothing is written any more, or far too slowly.
+    // The store rejects writes or is far too slow.
     if (this.#waitingBytes > this.#parts.size.bytes) this.#lose();
     this.#timer ??= setTimeout(() => void this.flush(), groupMs).unref();
     return id;
   }
 
-  /** All that was fired until now is in the store, or lost; never fails. */
+  /** Resolves when all events so far are stored or lost. Never rejects. */
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -217,16 +226,18 @@ export class EventRing {
   }
 
   /**
-   * The events after one, up to those taken when it is called; first of all, and wherever some are
-   * missing, a {@link MissedEvents}. An id that is not known any more is followed by all that there is.
+   * Returns the events after an id, up to those added before this call. It starts with
+   * {@link MissedEvents} if the id has a gap, and yields one at each further gap. After an unknown
+   * id, it returns all stored events.
    */
   after(id: string): AsyncGenerator<readonly MasterEvent[], void, void> {
     return this.#after(id, this.#taken);
   }
 
   /**
-   * Says of events to come which of them a reader has read at another member, of which this one has
-   * not heard yet. @returns `undefined`: there are none
+   * Returns a check for future events that the reader has already read at another member, and that
+   * this member has not received yet.
+   * @returns `undefined` if there are none
    */
   seenElsewhere(id: string): ((event: MasterEvent) => boolean) | undefined {
     const ahead = parseEventId(id).filter(({ run, number }) => {
@@ -254,12 +265,12 @@ export class EventRing {
       const events: MasterEvent[] = [];
       const page = await this.#page(expected);
       for (const { sequence, isAfterLoss, event, ...place } of page) {
-        // Whoever asked hears it from the bus.
+        // Later events reach the caller through the bus.
         if (sequence > last) break;
         const isTrimmed = sequence !== expected;
         expected = sequence + 1;
         const isRead = sequence <= (sequences.get(memberMark(place)) ?? others);
-        // It was trimmed meanwhile, or cannot be read.
+        // The record was trimmed meanwhile, or is damaged.
         const isGap = isTrimmed || (isAfterLoss && !isRead);
         if (isGap && !isMarked) events.push(missed);
         isMarked = false;
@@ -271,7 +282,7 @@ export class EventRing {
     if (this.#isAfterLoss && !isMarked) yield [missed];
   }
 
-  /** Writes what waits, and that nothing is missing. */
+  /** Writes pending events, and records that none is missing. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.flush();
@@ -279,24 +290,27 @@ export class EventRing {
     try {
       await this.#parts.store.write([{ op: 'put', key: completeKey, value: new Uint8Array() }]);
     } catch (error) {
-      this.#parts.log.warn({ err: error }, 'end of the events was not kept');
+      this.#parts.log.warn(
+        { err: error },
+        'completeness of the event ring was not stored; readers will be notified of a gap',
+      );
     }
   }
 
-  /** Up to where the reader of an event has read. */
+  /** Returns the progress of a reader from the positions in its id. */
   #readUpTo(places: readonly EventPlace[]): ReadUpTo {
     const end = this.#held.at(-1)?.sequence ?? 0;
     if (places.length === 0) return { sequences: new Map(), others: end, isWhole: false };
     const found = places.map((place) => ({ mark: memberMark(place), ...this.#upTo(place) }));
     return {
       sequences: new Map(found.map(({ mark, sequence }) => [mark, sequence])),
-      // What a member fired that the reader never heard of, since the first of those places.
+      // Events of members that the reader had not seen follow the earliest of its positions.
       others: Math.min(end, ...found.map(({ sequence }) => sequence)),
       isWhole: found.every(({ isWhole }) => isWhole),
     };
   }
 
-  /** The same, of one member. */
+  /** Returns the progress for the position of one member. */
   #upTo(place: EventPlace): { readonly sequence: number; readonly isWhole: boolean } {
     const { run, number } = place;
     const mark = memberMark(place);
@@ -305,21 +319,21 @@ export class EventRing {
     const last = held.findLast((it) => isOfRun(it) && it.number <= number);
     const latest = this.#latest.get(mark);
     const isLatest = latest !== undefined && isOfRun(latest) && latest.number === number;
-    // Nothing of it is left, and nothing came after it.
+    // No event of the run is stored, and none came after this one.
     if (last === undefined && isLatest)
       return { sequence: Number.POSITIVE_INFINITY, isWhole: true };
-    // Of earlier runs of that member all was read.
+    // All events of the member's earlier runs were read.
     const first = last === undefined ? held.find(isOfRun) : undefined;
     const sequence = last?.sequence ?? (first?.sequence ?? 1) - 1;
     if (last?.number === number) return { sequence, isWhole: true };
     const next = held.find((it) => it.sequence > sequence && memberMark(it) === mark);
     if (next !== undefined)
       return { sequence, isWhole: isOfRun(next) && next.number === number + 1 };
-    // Another member's is still to be heard here.
+    // An event of another member may not have arrived here yet.
     return { sequence, isWhole: latest !== undefined && isOfRun(latest) && run !== this.#run };
   }
 
-  /** Events from a record of the stream on. */
+  /** Returns a page of events, beginning with a record of the stream. */
   async #page(from: number): Promise<(Omit<Held, 'order'> & { readonly event: MasterEvent })[]> {
     const records = await this.#parts.store
       .stream(stream)
@@ -343,7 +357,10 @@ export class EventRing {
         waiting.map(({ packed: value }) => ({ op: 'append', stream, value })),
       );
     } catch (error) {
-      this.#parts.log.warn({ err: error, events: waiting.length }, 'events were not kept');
+      this.#parts.log.warn(
+        { err: error, events: waiting.length },
+        'events were not stored: the write failed',
+      );
       this.#isAfterLoss = true;
       return;
     }
@@ -357,7 +374,7 @@ export class EventRing {
     await this.#trim();
   }
 
-  /** Some at once: each time costs a write. */
+  /** Deletes the oldest sixteenth at once, because each deletion costs a write. */
   async #trim(): Promise<void> {
     const { entries, bytes } = this.#parts.size;
     if (this.#held.length <= entries && this.#heldBytes <= bytes) return;
@@ -377,30 +394,33 @@ export class EventRing {
     try {
       await this.#parts.store.stream(stream).trim(last.sequence);
     } catch (error) {
-      // What it leaves goes the next time.
+      // Remaining records are deleted the next time.
       this.#parts.log.warn({ err: error }, 'old events were not deleted');
     }
   }
 
   #lose(): void {
-    this.#parts.log.warn({ events: this.#waiting.length }, 'events were not kept');
+    this.#parts.log.warn(
+      { events: this.#waiting.length },
+      'events were not stored: too many were pending',
+    );
     this.#waiting = [];
     this.#waitingBytes = 0;
     this.#isAfterLoss = true;
   }
 }
 
-/** Records of the stream. */
+/** Records of the event stream. */
 const eventRow = defineRow({
   name: 'event',
   schema: Type.Object({
     run: Type.String(),
     number: Type.Number(),
-    /** Absent: false. */
+    /** Default: false. */
     isAfterLoss: Type.Optional(Type.Boolean()),
     tag: Type.String(),
     data: Type.Unsafe<WireMap>(Type.Object({})),
-    /** The rest of its id. Absent: empty. */
+    /** Other positions of its id. Default: empty. */
     others: Type.Optional(Type.String()),
   }),
   packed: { data: localField },
@@ -417,7 +437,10 @@ interface Kept extends EventPlace, Pick<MasterEvent, 'tag' | 'data'> {
   readonly others: string;
 }
 
-/** `undefined`: the record is damaged. Readers are told that one is missing. */
+/**
+ * Returns the event of a record, or `undefined` if it is damaged. Readers receive a notice about
+ * the gap.
+ */
 function unpack(sequence: number, value: Uint8Array): Kept | undefined {
   try {
     const row = eventRow.decode({ key: [stream, String(sequence)], value });

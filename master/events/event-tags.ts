@@ -11,16 +11,16 @@ export const tags = {
     `salt/job/${jid}/sub/${minionId}/error/${fun}`,
   presencePresent: 'salt/presence/present',
   presenceChange: 'salt/presence/change',
-  /** A signal that no rule permits: told once a burst. */
+  /** Signal that no rule permits. Published once per burst. */
   signalDenied: (minionId: string): string => `saltbridge/denied/${minionId}`,
-  /** Ours: what a reaction did not do. */
+  /** Own tag: a reaction was not executed. */
   reaction: (kind: 'dropped' | 'denied'): string => `saltbridge/reaction/${kind}`,
   resourcesRefreshed: (minionId: string): string => `resource/refresh/${minionId}`,
   dataRefreshed: (minionId: string): string => `minion/refresh/${minionId}`,
-  /** Ours: the disk of the store was found full; there is room again. */
+  /** Own tags: the disk of the store became full, or has free space again. */
   storeFull: 'saltbridge/store/full',
   storeRoom: 'saltbridge/store/room',
-  /** Ours: the audit log finds no room; it finds some again. */
+  /** Own tags: the disk of the audit log became full, or has free space again. */
   auditFull: 'saltbridge/audit/full',
   auditRoom: 'saltbridge/audit/room',
 } as const;

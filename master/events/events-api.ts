@@ -1,23 +1,30 @@
 /** The interface `events`. */
 
+import { userWork, WorkBudget } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import type { EventsRequest, InProcessApi, MasterEvent } from '../api/index.ts';
 import type { EventBus, SubscribeOptions } from './event-bus.ts';
 import { type EventRing, MissedEvents } from './event-ring.ts';
 
-/** The bus as the interface has it, and as it is read for many. */
+/** Event part of the master's interface, with batches for servers with many readers. */
 export interface BusApi extends Pick<InProcessApi['events'], 'subscribe' | 'fire'> {
-  /** What a reader names as `after` that has read all until now; `undefined`: nothing is kept. */
+  /**
+   * Returns the `after` value of a reader that has read everything so far, or `undefined` if no
+   * events are stored.
+   */
   position(): string | undefined;
-  /** As `subscribe`, all events that wait at once. */
+  /** Subscribes like `subscribe`, in batches of all pending events. */
   batches(request?: EventsRequest, signal?: AbortSignal): AsyncIterable<readonly MasterEvent[]>;
 }
 
-/** @param ring what keeps events; `undefined`: nothing does */
+/**
+ * Creates the interface.
+ * @param ring storage of events; `undefined` if events are not stored
+ */
 export function createBusApi(bus: EventBus, ring?: EventRing): BusApi {
   const batches: BusApi['batches'] = (request = {}, signal) => {
     const options = optionsOf(request, signal);
-    // Before anything of the past is read: between both nothing is missing.
+    // Subscribes before it reads stored events, so that none is missed between them.
     const live = bus.batches(options);
     if (request.after === undefined) return live;
     const past = ring?.after(request.after) ?? missed(request.after);
@@ -34,9 +41,21 @@ export function createBusApi(bus: EventBus, ring?: EventRing): BusApi {
   };
 }
 
-/** What each of some patterns means. */
+/** Maximum number of patterns of one reader, and of their characters together. */
+const maxPatterns = 64;
+const maxCharacters = 32_768;
+
+/**
+ * Converts a request to subscription options. A tag must match at least one pattern.
+ * @throws WorkLimitExceeded
+ */
 function optionsOf({ match }: EventsRequest, signal: AbortSignal | undefined): SubscribeOptions {
-  const globs = match === undefined ? [] : [match].flat().map((glob) => compileGlob(glob));
+  const patterns = [match ?? []].flat();
+  const budget = new WorkBudget(userWork);
+  const characters = patterns.reduce((sum, { length }) => sum + length, 0);
+  if (patterns.length > maxPatterns) budget.refuse('match', maxPatterns, 'patterns');
+  if (characters > maxCharacters) budget.refuse('match', maxCharacters, 'characters');
+  const globs = [...new Set(patterns)].map((glob) => compileGlob(glob));
   const accepts = (tag: string): boolean => globs.some((glob) => glob(tag));
   return {
     ...(match === undefined ? {} : { accepts }),
@@ -44,13 +63,13 @@ function optionsOf({ match }: EventsRequest, signal: AbortSignal | undefined): S
   };
 }
 
-/** Where no event is kept. */
+/** Returns the notice for a reader that wants to continue although no events are stored. */
 async function* missed(after: string): AsyncGenerator<readonly MasterEvent[], void, void> {
   yield [new MissedEvents(after, Date.now())];
 }
 
 interface FollowedOptions extends SubscribeOptions {
-  /** Which of the events to come the reader has read already. Default: none. */
+  /** Returns whether the reader has already read an event. Default: never. */
   readonly isSeen?: ((event: MasterEvent) => boolean) | undefined;
 }
 
@@ -74,7 +93,7 @@ async function* followed(
   }
 }
 
-/** The items of batches, one by one. */
+/** Yields the items of batches one by one. */
 export async function* flat<T>(
   batches: AsyncIterable<readonly T[]>,
 ): AsyncGenerator<T, void, void> {

@@ -1,5 +1,3 @@
-/** Opens the event bus of a master. */
-
 import { eventRingSize } from '#config';
 import { isWireMap } from '#minion-protocol';
 import type { ModuleDeps } from '../context/index.ts';
@@ -10,12 +8,15 @@ import { createBusApi } from './events-api.ts';
 
 export type EventDeps = ModuleDeps;
 
-/** @throws StoreError */
+/**
+ * Opens the event bus of a master, with its storage and exports.
+ * @throws StoreError
+ */
 export async function createEvents({ config, context }: EventDeps) {
   const { ownStore: store, cluster, now, closers } = context;
   const size = eventRingSize(config.fixed);
   const parts = { store, now, log: context.log.child({ component: 'events' }) };
-  // Before the bus, so that it is closed after it.
+  // Opened before the bus, so that it closes after it.
   const ring =
     size === undefined
       ? undefined
@@ -45,5 +46,5 @@ export async function createEvents({ config, context }: EventDeps) {
   return { bus, api: createBusApi(bus, ring) };
 }
 
-/** Events of a master: the bus, and the interface to it. */
+/** Event bus of a master, and its interface. */
 export type Events = Awaited<ReturnType<typeof createEvents>>;

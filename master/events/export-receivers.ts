@@ -8,27 +8,33 @@ import { linkSignals, writeJson } from '#runtime';
 import { MasterError } from '../api/index.ts';
 import { toJson } from '../arguments/index.ts';
 
-/** An event as it is sent. The same number is the same event: it may come twice. */
+/** Event as it is sent. It may arrive twice with the same sequence. */
 export interface ExportedEvent {
   readonly sequence: number;
   readonly tag: string;
   readonly data: WireMap;
 }
 
-/** Takes events. What it has taken is not sent again, but for a crash in between. */
+/** Receiver of exported events. Accepted events are sent again only after a crash. */
 export interface Receiver {
-  /** @throws when not all of them were taken */
+  /**
+   * Sends events.
+   * @throws if not all of them were accepted
+   */
   send(events: readonly ExportedEvent[], signal: AbortSignal): Promise<void>;
-  /** Ends its connections. */
+  /** Closes its connections. */
   close?(): Promise<void>;
 }
 
-/** An event as JSON, the same for the same event. */
+/** Returns an event as JSON. The text is always the same for the same event. */
 export function jsonOf({ sequence, tag, data }: ExportedEvent): string {
   return writeJson({ sequence, tag, data: toJson(data) });
 }
 
-/** Posts `{"events": [{"sequence", "tag", "data"}, …]}`; an answer of 2xx takes all of them. */
+/**
+ * Creates a receiver that posts `{"events": [{"sequence", "tag", "data"}, …]}`. A 2xx response
+ * accepts all events.
+ */
 export function webhookReceiver({ webhook, headers = {}, timeout = 10 }: WebhookExport): Receiver {
   return {
     send: async (events, signal) => {
@@ -43,7 +49,7 @@ export function webhookReceiver({ webhook, headers = {}, timeout = 10 }: Webhook
         });
         await response.body?.cancel();
         if (response.ok) return;
-        throw new MasterError('ERR_EVENT_EXPORT', `the webhook answered ${response.status}`);
+        throw new MasterError('ERR_EVENT_EXPORT', `the webhook returned status ${response.status}`);
       } finally {
         both.unlink();
       }
@@ -51,17 +57,20 @@ export function webhookReceiver({ webhook, headers = {}, timeout = 10 }: Webhook
   };
 }
 
-/** Appends a line for each event, on the disk before the next batch. */
+/**
+ * Creates a receiver that appends one line per event. Each batch is on disk before the next is
+ * sent.
+ */
 export function fileReceiver({ file }: FileExport): Receiver {
   const { O_APPEND, O_CREAT, O_NOFOLLOW, O_RDWR } = constants;
   return {
     send: async (events) => {
-      // Opened each time: programs that rotate files rename it.
+      // Opened for each batch, because log rotation may rename the file.
       const handle = await open(file, O_APPEND | O_CREAT | O_NOFOLLOW | O_RDWR, 0o600);
       try {
         const { size } = await handle.stat();
         const { buffer } = await handle.read(Buffer.alloc(1), 0, 1, Math.max(0, size - 1));
-        // A crash may have left half a line.
+        // A crash may have left an incomplete line.
         const begin = size > 0 && buffer[0] !== 0x0a ? '\n' : '';
         await handle.appendFile(`${begin}${events.map((event) => `${jsonOf(event)}\n`).join('')}`);
         await handle.datasync();

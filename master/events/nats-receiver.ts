@@ -1,5 +1,3 @@
-/** Exported events on NATS, by the official client: kept by a stream of JetStream, or core NATS. */
-
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { setImmediate } from 'node:timers/promises';
@@ -11,19 +9,25 @@ import { type ExportedEvent, jsonOf, type Receiver } from './export-receivers.ts
 
 type Nats = typeof import('@nats-io/transport-node');
 
-/** Longer ones are published without their tag: the server bounds a line. */
+/**
+ * Maximum length of a subject. A longer one is replaced by a subject without the tag, because the
+ * server limits the length of a line.
+ */
 const maxSubjectLength = 1_000;
-/** What headers of a message take at most, bytes. */
+/** Maximum size of a message's headers, in bytes. */
 const headerBytes = 256;
 const defaultTimeoutSeconds = 10;
 
 interface Open {
   readonly connection: NatsConnection;
-  /** What the server has refused: the connection is not used again then. */
+  /** Errors of the server. The connection is not used again after one. */
   readonly errors: readonly string[];
 }
 
-/** @throws SaltbridgeError ERR_PACKAGE_MISSING */
+/**
+ * Creates a receiver that publishes events to JetStream or core NATS with the official client.
+ * @throws SaltbridgeError ERR_PACKAGE_MISSING
+ */
 export async function natsReceiver(options: NatsExport): Promise<Receiver> {
   const nats = await loadOptionalPackage(
     '@nats-io/transport-node',
@@ -48,7 +52,7 @@ export async function natsReceiver(options: NatsExport): Promise<Receiver> {
         const { jetstream = true } = options;
         await (jetstream ? store : publish)(current, nats, events, options);
       } catch (error) {
-        // What state it is in is not known.
+        // The state of the connection is unknown.
         await close();
         throw error;
       } finally {
@@ -66,7 +70,7 @@ async function connectTo(nats: Nats, options: NatsExport): Promise<Open> {
     servers: [...servers],
     name: `saltbridge ${options.name}`,
     timeout: timeoutOf(options),
-    // Each try is a new connection, by files as they are then.
+    // Each attempt opens a new connection and reads the files again.
     reconnect: false,
     ignoreClusterUpdates: true,
     ...(isSecured
@@ -89,7 +93,7 @@ async function connectTo(nats: Nats, options: NatsExport): Promise<Open> {
           ),
         }),
   };
-  // With `tls`, the client connects to no server that offers none.
+  // With `tls`, the client rejects servers without TLS.
   const connection = await nats.connect(given);
   const errors: string[] = [];
   const watch = async (): Promise<void> => {
@@ -97,12 +101,12 @@ async function connectTo(nats: Nats, options: NatsExport): Promise<Open> {
       if (status.type === 'error') errors.push(status.error.message);
     }
   };
-  // It ends with the connection.
+  // The loop ends with the connection.
   void watch();
   return { connection, errors };
 }
 
-/** To JetStream: an event is taken when a stream has stored it. */
+/** Publishes to JetStream. An event is accepted when a stream has stored it. */
 async function store(
   { connection }: Open,
   nats: Nats,
@@ -119,25 +123,28 @@ async function store(
   );
 }
 
-/** Why a stream has not stored a message; `undefined`: it has. */
+/** Returns the reason why a stream did not store a message, or `undefined` if it did. */
 function refusalOf(answer: Uint8Array): string | undefined {
   let parsed: unknown;
   try {
     parsed = JSON.parse(Buffer.from(answer).toString('utf8'));
   } catch {
-    return 'the answer is not of a stream of JetStream';
+    return 'the reply is not an acknowledgement of a JetStream stream';
   }
   const { stream, seq, error }: Record<'error' | 'seq' | 'stream', unknown> = Object(parsed);
-  // A refusal names the stream as well.
+  // An error reply names the stream as well.
   const isStored = error === undefined && typeof stream === 'string' && typeof seq === 'number';
   if (isStored) return undefined;
   const { description }: { description?: unknown } = Object(error);
   return typeof description === 'string'
     ? description.slice(0, 200)
-    : 'the answer is not of a stream of JetStream';
+    : 'the reply is not an acknowledgement of a JetStream stream';
 }
 
-/** To core NATS: an event is taken when the server has it, whoever listens. */
+/**
+ * Publishes to core NATS. An event is accepted when the server has received it, even without
+ * subscribers.
+ */
 async function publish(
   { connection, errors }: Open,
   nats: Nats,
@@ -149,7 +156,7 @@ async function publish(
   }
   const flushed = connection.flush();
   await nats.deadline(flushed, timeoutOf(options));
-  // A refusal comes before the answer to the flush, and is told in a turn of its own.
+  // An error precedes the reply to the flush, and is reported in a later turn of the event loop.
   await setImmediate();
   const [error] = errors;
   if (error !== undefined) throw exportError(error);
@@ -174,20 +181,24 @@ function messagesOf(
     const short = { sequence, tag, data: { $too_large: whole.length } };
     const payload = whole.length <= room ? whole : Buffer.from(writeJson(short));
     const headers = nats.headers();
-    // JetStream stores a message of the same id once; masters that share a stream have others.
+    // JetStream stores only one message with the same id. Masters that share a stream generate
+    // different ids.
     headers.set('Nats-Msg-Id', createHash('sha256').update(whole).digest('base64url'));
     return { subject: subjectOf(subject, tag), payload, headers };
   });
 }
 
-/** `salt/job/1/ret/a.b` below `salt.event` is `salt.event.salt.job.1.ret.a%2Eb`. */
+/**
+ * Returns the subject of a tag: `salt/job/1/ret/a.b` with the prefix `salt.event` becomes
+ * `salt.event.salt.job.1.ret.a%2Eb`.
+ */
 export function subjectOf(prefix: string, tag: string): string {
   const tokens = tag.split('/').map((part) => (part === '' ? '_' : encodeToken(part)));
   const subject = [prefix, ...tokens].join('.');
   return subject.length <= maxSubjectLength ? subject : `${prefix}._`;
 }
 
-/** Bytes that have a meaning in subjects, and those beyond ASCII, as `%XX`. */
+/** Encodes bytes with a meaning in subjects, and non-ASCII bytes, as `%XX`. */
 function encodeToken(text: string): string {
   const encode = (byte: number): string => {
     const letter = String.fromCharCode(byte);

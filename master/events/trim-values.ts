@@ -1,12 +1,11 @@
-/** Trims event values to `max_event_size` [salt/utils/dicttrim.py]. */
-
 import type { WireMap, WireValue } from '#minion-protocol';
 
 const trimmed = 'VALUE_TRIMMED';
 
 /**
- * The same map if it is small enough; else a copy in which the largest top-level values are
- * replaced by the text `VALUE_TRIMMED` until it fits. Sizes are estimates of the packed form.
+ * Returns the same map if it is small enough. Otherwise returns a copy in which the largest
+ * top-level values are replaced by `VALUE_TRIMMED` until it fits [salt/utils/dicttrim.py]. Sizes
+ * are estimates of the packed form.
  */
 export function trimValues(data: WireMap, maxBytes: number): WireMap {
   const sizes = Object.entries(data).map(([key, value]) => ({ key, size: sizeOf(value) }));

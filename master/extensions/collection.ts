@@ -1,5 +1,3 @@
-/** What extensions contribute to a master, each thing by one extension. */
-
 import {
   type ExtPillar,
   type FileServerBackend,
@@ -23,7 +21,7 @@ import { conflict } from './services.ts';
 /** Name of the master's own modules in messages about conflicts. */
 const master = 'the master';
 
-/** Collects what extensions contribute. */
+/** Contributions of all extensions. Each name belongs to one extension. */
 export class Collection implements Contributions {
   readonly requests: Map<string, RequestType> = new Map();
   readonly runners: Map<string, MasterFunction> = new Map();
@@ -39,7 +37,7 @@ export class Collection implements Contributions {
   commands: NamedCommands | undefined;
   /** Methods of the local socket by name, without those of the master. */
   readonly methods: Map<string, RpcMethod> = new Map();
-  /** The extension that has a thing, by kind and name of the thing. */
+  /** Owner of each contribution, by its kind and name. */
   readonly #owners = new Map<string, string>();
 
   constructor() {
@@ -51,7 +49,10 @@ export class Collection implements Contributions {
     this.#addAll('request type', requests, this.requests, master);
   }
 
-  /** @throws MasterError ERR_EXTENSION_CONFLICT */
+  /**
+   * Adds the contributions of an extension.
+   * @throws MasterError ERR_EXTENSION_CONFLICT
+   */
   add(open: OpenExtension, extension: string, namespace: string): void {
     this.#addAll('request type', open.requests, this.requests, extension);
     this.#addAll('runner', open.runners, this.runners, extension);

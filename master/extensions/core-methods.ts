@@ -3,15 +3,15 @@ import { rpcMethods } from '../rpc/index.ts';
 import { masterServices } from './master-services.ts';
 import type { ServiceKey } from './services.ts';
 
-/** Methods of the table that an extension answers, by the first part of their names. */
+/** Method groups that an extension implements, by the first part of their names. */
 const answeredBy: ReadonlyMap<string, ServiceKey<object>> = new Map<string, ServiceKey<object>>([
   ['pillar', masterServices.pillar],
   ['reactions', masterServices.reactions],
 ]);
 
 /**
- * Returns the methods of the table without those whose extension the master does not have.
- * @param find - default: the master has all
+ * Returns the methods of the table without those of missing extensions.
+ * @param find default: all extensions are present
  */
 export function coreMethods(
   find: (key: ServiceKey<object>) => object | undefined = (key) => key,

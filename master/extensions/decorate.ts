@@ -1,9 +1,8 @@
-/** A wrapper for each of some members. */
+/** Wrapper functions for some members of an object. */
 type Wrappers<T> = { readonly [K in keyof T]?: (inner: T[K]) => T[K] };
 
 /**
- * Returns an object with the same members, of which the named ones are wrapped. Members that are
- * getters are read once.
+ * Returns a copy of an object in which the given members are wrapped. Getters are evaluated once.
  */
 export function decorate<T extends object>(inner: T, wrappers: Wrappers<T>): T {
   const wrapped: T = { ...inner };

@@ -11,7 +11,7 @@ import { masterServices } from './master-services.ts';
 import type { Services } from './services.ts';
 import { openSharedArea, openStateArea } from './state-area.ts';
 
-/** The modules of the master that extensions are given parts of. */
+/** Modules of the master that a host exposes to extensions. */
 export interface HostDeps extends ModuleDeps {
   readonly auth: Auth;
   readonly audit: Audit;
@@ -19,7 +19,10 @@ export interface HostDeps extends ModuleDeps {
   readonly jobs: Jobs;
   readonly users: Users;
   readonly services: Services;
-  /** Returns the master's interface. @throws MasterError ERR_MASTER_STOPPED while it starts */
+  /**
+   * Returns the master's interface.
+   * @throws MasterError ERR_MASTER_STOPPED while it starts
+   */
   readonly api: () => InProcessApi;
 }
 
@@ -78,7 +81,13 @@ function askedOf(question: Question, decision: Decision): Parameters<AuditBursts
   return [{ who: actorOf(subject), action, what }, decision];
 }
 
-/** The interface of a master that is starting. */
+/**
+ * Stands for the interface while the master starts.
+ * @throws MasterError ERR_MASTER_STOPPED
+ */
 export function refuseWhileStarting(): never {
-  throw new MasterError('ERR_MASTER_STOPPED', 'this master is starting');
+  throw new MasterError(
+    'ERR_MASTER_STOPPED',
+    'the master is still starting; call its interface from start() on',
+  );
 }

@@ -1,7 +1,7 @@
 import { MasterError } from '../api/index.ts';
 import { conflict } from './services.ts';
 
-/** The part of an extension that decides when it is opened. */
+/** Properties of an extension that determine the order of opening. */
 export interface OrderedExtension {
   readonly name: string;
   readonly namespace?: string;
@@ -10,10 +10,10 @@ export interface OrderedExtension {
 }
 
 /**
- * Returns the extensions in the order in which they are opened: each after those that it requires
- * or names in `after`, and otherwise in the order given.
- * @throws TypeError for a name that is not valid; MasterError ERR_EXTENSION_CONFLICT,
- * ERR_EXTENSION_MISSING, ERR_EXTENSION_CYCLE
+ * Returns the extensions in the order of opening. Each follows those in its `requires` and `after`;
+ * otherwise the given order is preserved.
+ * @throws TypeError for an invalid name; MasterError ERR_EXTENSION_CONFLICT, ERR_EXTENSION_MISSING,
+ * ERR_EXTENSION_CYCLE
  */
 export function orderExtensions<E extends OrderedExtension>(
   extensions: readonly E[],
@@ -48,7 +48,7 @@ function indexByName<E extends OrderedExtension>(extensions: readonly E[]): Read
     }
     if (byName.has(name)) throw sameName(name);
     byName.set(name, one);
-    // Rows of another extension must not be shared by accident.
+    // Extensions must not share stored rows unless both set the namespace explicitly.
     const other = byNamespace.get(namespace);
     const isShared = one.namespace !== undefined && other?.namespace !== undefined;
     if (other !== undefined && !isShared) throw conflict('namespace', namespace, other.name, name);
@@ -63,11 +63,14 @@ function sameName(name: string): MasterError {
 }
 
 function cycle(path: readonly string[]): MasterError {
-  const problem = `extensions wait for each other: ${path.join(' → ')}`;
-  return new MasterError('ERR_EXTENSION_CYCLE', `${problem}; remove one of requires and after`);
+  const problem = `extensions depend on each other: ${path.join(' → ')}`;
+  return new MasterError(
+    'ERR_EXTENSION_CYCLE',
+    `${problem}; remove one of these names from requires or after`,
+  );
 }
 
 function missing(name: string, required: string): MasterError {
   const problem = `the extension ${name} requires ${required}, which this master does not have`;
-  return new MasterError('ERR_EXTENSION_MISSING', `${problem}; add it, or leave ${name} out`);
+  return new MasterError('ERR_EXTENSION_MISSING', `${problem}; add it, or remove ${name}`);
 }

@@ -1,19 +1,19 @@
-/** HTTP routes of extensions. The master collects them for the program's HTTP server. */
-
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { SendPool } from '#runtime';
 import type { RpcTable } from '../api/index.ts';
 
-/** What an HTTP server provides to the routes of extensions. */
+/** Services of the HTTP server for the routes of extensions. */
 export interface HttpServerContext {
-  /** Returns the master's token that a request shows or that its session has. */
+  /** Returns the master's token that a request or its session carries. */
   readonly tokenOf: (request: FastifyRequest) => string | undefined;
-  /** Fires when the server closes. Streams end then. */
+  /** Fires when the server closes and streams end. */
   readonly closing: AbortSignal;
-  /** Limits of event streams, in all and for each token. */
+  /** Limits of event streams, in total and per token. */
   readonly streams: {
-    /** @returns a function to call once at the stream's end; `undefined` at the limit */
+    /**
+     * @returns a function to call once at the stream's end, or `undefined` if a limit is reached
+     */
     tryEnter(token: string): (() => void) | undefined;
   };
   /** Outgoing data of all streams. */
@@ -22,11 +22,11 @@ export interface HttpServerContext {
   readonly readJson: (request: FastifyRequest, payload: IncomingMessage) => Promise<unknown>;
 }
 
-/** Routes below one path of the HTTP server. */
+/** Routes of an extension below one path of the HTTP server. */
 export interface HttpRoutes {
-  /** For instance `/bridge/v1`. Each prefix belongs to one extension. */
+  /** Path prefix, for instance `/bridge/v1`. It belongs to one extension. */
   readonly prefix: string;
-  /** Methods that the server offers among those of the master. */
+  /** Returns methods that the server offers in addition to those of the master. */
   methods?(): RpcTable;
   register(app: FastifyInstance, context: HttpServerContext): void;
 }

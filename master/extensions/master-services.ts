@@ -22,8 +22,8 @@ import type { HttpRoutes } from './http-routes.ts';
 import { defineService } from './services.ts';
 
 /**
- * What all extensions of a master contribute. It grows while they are opened and is complete before
- * they are started, so read it when it is needed and not when the extension is opened.
+ * Contributions of all extensions of a master. They are incomplete while extensions are opened, and
+ * complete before they are started. Read them when needed, not during `open`.
  */
 export interface Contributions {
   readonly files: readonly FileServerBackend[];
@@ -36,8 +36,8 @@ export interface Contributions {
 }
 
 /**
- * Keys of the master's own modules. Extensions that are part of this package build on them;
- * programs use the members of `ExtensionHost`.
+ * Keys of the master's own modules. Extensions of this package use them; programs use the members
+ * of `ExtensionHost`.
  */
 export const masterServices = {
   config: defineService<LiveConfig>('config'),
@@ -47,16 +47,16 @@ export const masterServices = {
   events: defineService<Events>('events'),
   jobs: defineService<Jobs>('jobs'),
   users: defineService<Users>('users'),
-  /** The interface `keys`, whose calls are audited. */
+  /** Key management, with audited calls. */
   keys: defineService<InProcessApi['keys']>('keys'),
   limits: defineService<RequestLimits>('limits'),
   functions: defineService<Functions>('functions'),
   contributions: defineService<Contributions>('contributions'),
   tokenHolders: defineService<TokenHolders>('token-holders'),
-  /** Environments of the files that minions look for states in. An extension provides them. */
+  /** Environments of the files in which minions look for states. An extension provides them. */
   fileEnvironments: defineService<{ list(): readonly string[] }>('file-environments'),
-  /** The interface `pillar` of the master. An extension provides it. */
+  /** The master's pillar interface. An extension provides it. */
   pillar: defineService<PillarApi>('pillar'),
-  /** The interface `reactions` of the master. An extension provides it. */
+  /** The master's reactions interface. An extension provides it. */
   reactions: defineService<ReactionsApi>('reactions'),
 };

@@ -1,5 +1,3 @@
-/** Files served from memory, for services that ship modules and states from their own code. */
-
 import { createHash } from 'node:crypto';
 import type { HashType } from '#config';
 import {
@@ -10,10 +8,10 @@ import {
   noFiles,
 } from '../api/index.ts';
 
-/** As long as Linux takes a path. */
+/** Maximum length of a path in Linux, in bytes. */
 const maxPathBytes = 4096;
 
-/** Normalises; `undefined` for what can be no file below a root. */
+/** Normalises a path, or returns `undefined` if it cannot be a file below a root. */
 export function relativePath(place: string): string | undefined {
   if (place.startsWith('/') || place.includes('\0')) return undefined;
   if (Buffer.byteLength(place) > maxPathBytes) return undefined;
@@ -21,21 +19,30 @@ export function relativePath(place: string): string | undefined {
   return segments.length === 0 || segments.includes('..') ? undefined : segments.join('/');
 }
 
-/** Contents by path, by environment: `{ base: { '_modules/mine.py': 'def …' } }`. Text is UTF-8. */
+/**
+ * File contents by environment and path: `{ base: { '_modules/mine.py': 'def …' } }`. Strings are
+ * encoded in UTF-8.
+ */
 export type MemoryContent = Readonly<Record<string, Readonly<Record<string, string | Uint8Array>>>>;
 
-/** Files in memory, which may change while they are served. */
+/**
+ * File backend in memory, for services that ship modules and states in their own code. Files can
+ * change while they are served.
+ */
 export interface MemoryFiles extends FileServerBackend {
   /**
-   * Puts a file in place of one that may be there. The bytes must not change afterwards.
-   * @throws TypeError when no minion could ask for `path`
+   * Adds or replaces a file. The bytes must not change afterwards.
+   * @throws TypeError if minions cannot request `path`
    */
   put(saltenv: string, path: string, content: string | Uint8Array): void;
-  /** Takes a file away; nothing happens if there is none. */
+  /** Removes a file, if it exists. */
   remove(saltenv: string, path: string): void;
 }
 
-/** @throws TypeError when no minion could ask for one of the paths */
+/**
+ * Creates a file backend in memory.
+ * @throws TypeError if minions cannot request one of the paths
+ */
 export function createMemoryFiles(content: MemoryContent = {}): MemoryFiles {
   const files = new FilesInMemory();
   for (const [saltenv, paths] of Object.entries(content)) {
@@ -54,7 +61,8 @@ class FilesInMemory implements MemoryFiles {
   readonly #envs = new Map<string, Environment>();
 
   put(saltenv: string, path: string, content: string | Uint8Array): void {
-    if (relativePath(path) !== path) throw new TypeError('expected a relative, normalised path');
+    if (relativePath(path) !== path)
+      throw new TypeError('invalid path: it must be relative and normalised');
     const env = this.#envs.get(saltenv) ?? { files: new Map(), lists: undefined };
     env.files.set(path, new MemoryFile(content));
     env.lists = undefined;
@@ -84,7 +92,7 @@ class FilesInMemory implements MemoryFiles {
   }
 
   async close(): Promise<void> {
-    // Nothing is held but memory.
+    // No resources to release.
   }
 }
 

@@ -1,5 +1,3 @@
-/** Opens the extensions of a master in their order, and starts them. */
-
 import type { InProcessApi, MetricFamily } from '../api/index.ts';
 import type { KeyAcceptanceHook } from '../auth/index.ts';
 import { Collection } from './collection.ts';
@@ -12,19 +10,22 @@ interface Opened {
   readonly open: OpenExtension;
 }
 
-/** The extensions of one master. */
+/** Extensions of one master: opens them in order, and starts them. */
 export class Extensions {
   readonly collection: Collection = new Collection();
   readonly #ordered: readonly MasterExtension[];
   readonly #opened: Opened[] = [];
   #api: InProcessApi | undefined;
 
-  /** @throws MasterError ERR_EXTENSION_CONFLICT, ERR_EXTENSION_CYCLE, ERR_EXTENSION_MISSING */
+  /**
+   * Orders the extensions and their parts.
+   * @throws MasterError ERR_EXTENSION_CONFLICT, ERR_EXTENSION_CYCLE, ERR_EXTENSION_MISSING
+   */
   constructor(extensions: readonly MasterExtension[]) {
     this.#ordered = orderExtensions(extensions.flatMap((it) => [it, ...(it.parts ?? [])]));
   }
 
-  /** Opens one after the other; the context's closers close them, the last first. */
+  /** Opens the extensions in order. The context closes them in reverse order. */
   async open(deps: Omit<HostDeps, 'api'>): Promise<void> {
     const { closers } = deps.context;
     const api = (): InProcessApi => this.#api ?? refuseWhileStarting();
@@ -38,24 +39,24 @@ export class Extensions {
     }
   }
 
-  /** Starts one after the other, in the order in which they were opened. */
+  /** Starts the extensions in the order in which they were opened. */
   async start(api: InProcessApi): Promise<void> {
     this.#api = api;
     for (const { open } of this.#opened) await open.start?.();
   }
 
-  /** The advice of all extensions about a key; the strictest answer counts. */
+  /** Decision of all extensions about a key. The strictest decision applies. */
   readonly advice: KeyAcceptanceHook = async (offered) => {
     const given = await Promise.all(this.#opened.map(({ open }) => open.advice?.(offered)));
     return (['deny', 'accept', 'wait'] as const).find((word) => given.includes(word));
   };
 
-  /** Tells all extensions that an accepted key was lost. See {@link OpenExtension.onKeyLost}. */
+  /** Notifies all extensions that an accepted key was lost. See {@link OpenExtension.onKeyLost}. */
   async loseKey(id: string): Promise<void> {
     await Promise.all(this.#opened.map(({ open }) => open.onKeyLost?.(id)));
   }
 
-  /** Returns the current figures by the namespaces of the extensions. */
+  /** Returns the current metrics by the namespaces of the extensions. */
   metrics(): ReadonlyMap<string, readonly MetricFamily[]> {
     const figures = new Map<string, MetricFamily[]>();
     for (const { namespace, open } of this.#opened) {

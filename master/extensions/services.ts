@@ -1,8 +1,8 @@
 import { MasterError } from '../api/index.ts';
 
 /**
- * The typed name of a service: an object that one module of a master provides and others use. Made
- * by {@link defineService}; both sides import the key, and neither imports the other.
+ * Typed name of a service: an object that one module of a master provides and others use. Created
+ * by {@link defineService}. Both sides import the key, and neither imports the other.
  */
 export class ServiceKey<T extends object> {
   readonly name: string;
@@ -23,17 +23,20 @@ export class ServiceKey<T extends object> {
   }
 }
 
-/** Defines the key of a service. The name stands in error messages. */
+/** Defines the key of a service. Error messages contain the name. */
 export function defineService<T extends object>(name: string): ServiceKey<T> {
   return new ServiceKey<T>(name);
 }
 
-/** The services of one master. Module names are for error messages. */
+/** Services of one master. Module names are used in error messages. */
 export class Services {
   readonly #providers = new Map<string, string>();
   readonly #users = new Map<string, string>();
 
-  /** @throws MasterError ERR_EXTENSION_CONFLICT where another module provides it */
+  /**
+   * Provides a service.
+   * @throws MasterError ERR_EXTENSION_CONFLICT if another module provides it
+   */
   provide<T extends object>(key: ServiceKey<T>, service: T, by: string): void {
     const other = this.#providers.get(key.name);
     if (other !== undefined) throw conflict('service', key.name, other, by);
@@ -41,14 +44,17 @@ export class Services {
     key.set(this, service);
   }
 
-  /** Returns a service, or `undefined` where no module provides it. */
+  /** Returns a service, or `undefined` if no module provides it. */
   find<T extends object>(key: ServiceKey<T>, by: string): T | undefined {
     const service = key.of(this);
     if (service !== undefined && !this.#users.has(key.name)) this.#users.set(key.name, by);
     return service;
   }
 
-  /** @throws MasterError ERR_EXTENSION_MISSING where no module provides it */
+  /**
+   * Returns a service.
+   * @throws MasterError ERR_EXTENSION_MISSING if no module provides it
+   */
   use<T extends object>(key: ServiceKey<T>, by: string): T {
     const service = this.find(key, by);
     if (service !== undefined) return service;
@@ -60,8 +66,9 @@ export class Services {
   }
 
   /**
-   * Replaces a service by a wrapper of it.
-   * @throws MasterError ERR_EXTENSION_MISSING; ERR_EXTENSION_CONFLICT where a module uses it already
+   * Replaces a service by a wrapper.
+   * @throws MasterError ERR_EXTENSION_MISSING; ERR_EXTENSION_CONFLICT if another module already
+   * uses it
    */
   decorate<T extends object>(key: ServiceKey<T>, wrap: (inner: T) => T, by: string): void {
     const user = this.#users.get(key.name);
@@ -72,8 +79,8 @@ export class Services {
   }
 }
 
-/** Two modules claim the same thing. */
+/** Returns the error for two modules that use the same name. */
 export function conflict(thing: string, name: string, first: string, second: string): MasterError {
   const problem = `${thing} ${name}: both ${first} and ${second} claim it`;
-  return new MasterError('ERR_EXTENSION_CONFLICT', `${problem}; leave one of them out`);
+  return new MasterError('ERR_EXTENSION_CONFLICT', `${problem}; remove one of them`);
 }

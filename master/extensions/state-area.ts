@@ -1,5 +1,3 @@
-/** State areas: the part of the store that belongs to one extension. */
-
 import type { WireMap } from '#minion-protocol';
 import {
   type Change,
@@ -15,63 +13,76 @@ import {
 import { createSeal, type Seal } from '../auth/index.ts';
 import { type Cluster, type Duties, followRows, type MasterContext } from '../context/index.ts';
 
-/** A row. */
+/** Stored row. */
 type StateEntry = Entry;
 
-/** One step of {@link StateArea.write}: as the store's, without streams. */
+/** Step of {@link StateArea.write}: a store operation other than a stream append. */
 export type StateOperation = Exclude<Operation, { readonly op: 'append' }>;
 
-/** Rows of one extension, by keys that begin anew for each; and a seal of its own. */
+/** Rows of one extension in the store, with relative keys and an own seal. */
 export interface StateArea {
-  /** @throws StoreError */
+  /**
+   * Returns a row.
+   * @throws StoreError
+   */
   get(key: Key): Promise<StateEntry | undefined>;
-  /** Rows whose key begins with `prefix`, in key order. @throws StoreError */
+  /**
+   * Returns the rows whose key begins with `prefix`, in key order.
+   * @throws StoreError
+   */
   list(prefix: Key, options?: ListOptions): AsyncIterable<StateEntry>;
   /**
-   * All of it or nothing; on disk when it resolves. With `ifRevision: 0` a row is written only
-   * where there is none.
-   * @returns the revision that the rows have now
-   * @throws StoreError ERR_REVISION when an `ifRevision` does not hold; nothing was written
+   * Applies all operations or none, and resolves when they are on disk. With `ifRevision: 0`, a row
+   * is written only if it does not exist.
+   * @returns the new revision of the rows
+   * @throws StoreError ERR_REVISION if an `ifRevision` does not match; nothing was written
    */
   write(operations: readonly StateOperation[]): Promise<number>;
-  /** For what no copy of the store may give away; opens in this extension of this master alone. */
+  /**
+   * Encrypts data that a copy of the store must not reveal. Only this extension of this master can
+   * decrypt it.
+   */
   seal(plain: Uint8Array): Uint8Array;
-  /** @throws MasterError ERR_SEAL when it was sealed elsewhere, or altered */
+  /**
+   * Decrypts sealed data.
+   * @throws MasterError ERR_SEAL if it was sealed elsewhere, or altered
+   */
   unseal(sealed: Uint8Array): Uint8Array;
 }
 
-/** A change of a row of an area. */
+/** Change of a row of an area. */
 export type StateChange = Change;
 
 /** Rows of one extension that all members of a cluster read and write. */
 export interface SharedArea extends StateArea {
   /**
-   * Calls the listener with each row below a prefix, and resolves. From then on it is called with
-   * each change that any member of the cluster makes, in the order of the log: before the write that
-   * made it resolves here. Without a cluster no change is told.
+   * Calls the listener with each row under a prefix, then resolves. From then on it calls the
+   * listener with each change that any member of the cluster makes, in the order of the log. A
+   * local write resolves only after its change was delivered. Without a cluster, no changes are
+   * reported.
    */
   follow(prefix: Key, listener: (change: StateChange) => void): Promise<void>;
-  /** `undefined`: no other master has these rows. */
+  /** Cluster functions, or `undefined` if no other master has these rows. */
   readonly cluster: AreaCluster | undefined;
 }
 
-/** What the members of a cluster agree upon by their store. */
+/** Cluster functions for a shared area. */
 interface AreaCluster
   extends Pick<Cluster, 'announce' | 'derive' | 'isGone' | 'member' | 'send'>,
     Pick<Duties, 'isHeld' | 'onHeld'> {
   /**
-   * Writes if this member does it still, when the write is applied.
+   * Writes if this member still holds the duties when the write is applied.
    * @throws StoreError ERR_REVISION otherwise, and as {@link StateArea.write}
    */
   writeHeld(operations: readonly StateOperation[]): Promise<void>;
-  /** Calls the listener, of which each kind has one, with what other members send. */
+  /** Calls the listener with the messages that other members send. Each kind has one listener. */
   onMessage(kind: string, listener: (value: WireMap) => void): void;
 }
 
 const areaOf = (name: string): Key => ['state', name];
 const streamsOf = (name: string): string => `state/${name}/`;
 
-/** The part that belongs to the extension of this name. */
+/** Opens the part of the store that belongs to an extension. */
 export function openStateArea(store: Store, seal: Seal, name: string): StateArea {
   const { get, list, write } = storeBelow(store, areaOf(name), streamsOf(name));
   const own = createSeal(seal.derive(`state ${name}`));
@@ -84,14 +95,14 @@ export function openStateArea(store: Store, seal: Seal, name: string): StateArea
   };
 }
 
-/** What a shared area needs of the master. */
+/** Parts of the master that a shared area uses. */
 interface SharedStore extends Pick<MasterContext, 'duties' | 'log' | 'store'> {
   readonly cluster:
     | Pick<Cluster, 'announce' | 'derive' | 'follow' | 'isGone' | 'member' | 'onMessage' | 'send'>
     | undefined;
 }
 
-/** The part of the store that belongs to the extension of this name at all members of a cluster. */
+/** Opens the part of the store that an extension shares with all members of a cluster. */
 export function openSharedArea(
   { store, cluster, duties, log }: SharedStore,
   seal: Seal,

@@ -19,19 +19,20 @@ export interface FunctionCallerOptions extends Pick<MasterContext, 'closing' | '
   /** The functions by name. Extensions add theirs until the master serves minions. */
   readonly table: ReadonlyMap<string, MasterFunction>;
   readonly kind: 'runner' | 'wheel';
-  /** Returns what to use in place of a function of Salt's that `table` lacks, or `undefined`. */
+  /** Returns the replacement for a function of Salt that `table` lacks, or `undefined`. */
   readonly insteadOf: (fun: string) => string | undefined;
   readonly bus: EventBus;
   readonly audit: AuditTrail;
-  /** Keeps calls as jobs of the master's own; `undefined`: they are only told. */
+  /** Storage for calls as jobs of the master. `undefined`: calls only produce events. */
   readonly cache: JobCache | undefined;
-  /** The master's `id`: what kept jobs say they ran on. */
+  /** The master's `id`, recorded as the minion of stored calls. */
   readonly masterId: string;
   readonly log: Logger;
 }
 
 /**
- * Bytes of a call that is kept: `jobs.list_jobs` returns all of them, and would be kept with them.
+ * Maximum size of a stored call, in bytes. `jobs.list_jobs` returns all jobs; without a limit its
+ * result would be stored among them.
  */
 const maxKeptBytes = 65_536;
 
@@ -43,7 +44,7 @@ interface Ready {
   readonly succeeds: MasterFunction['succeeds'];
   readonly jid: string;
   readonly tag: string;
-  /** What both events have in common. */
+  /** Fields that the `new` and `ret` events share. */
   readonly data: WireMap;
   readonly user: string;
   readonly timeoutSeconds: number | undefined;
@@ -52,29 +53,29 @@ interface Ready {
   readonly end: CallEnd;
 }
 
-/** What a function says of its end. */
+/** State that a function sets about its end. */
 interface CallEnd {
-  /** It goes on at another member of the cluster, which tells what comes of it. */
+  /** Whether another member of the cluster continues the call and reports its result. */
   isElsewhere: boolean;
-  /** Done once its end was told. */
+  /** Actions to run after the end was reported. */
   readonly work: (() => Promise<void>)[];
 }
 
-/** How a call is run. */
+/** Options of a call. */
 interface RunOptions {
-  /** Whether it is among the jobs. Default: it is. */
+  /** Whether the call is stored among the jobs. Default: true. */
   readonly isKept?: boolean;
-  /** It was begun at another member of the cluster, which told that. */
+  /** Whether another member of the cluster started the call and emitted its `new` event. */
   readonly isResumed?: boolean;
 }
 
 /**
- * Runs functions of a closed table on the master and tells it: `salt/run/<jid>/new` and `…/ret`,
+ * Runs functions of a fixed table on the master and emits `salt/run/<jid>/new` and `…/ret`, or
  * `salt/wheel/…` [WIRE 14.2; salt/client/mixins.py].
  */
 export class FunctionCaller {
   readonly #options: FunctionCallerOptions;
-  /** What the events of calls that run say of them, by jid. */
+  /** Data of the `new` events of running calls, by jid. */
   readonly #running = new Map<string, WireMap>();
 
   constructor(options: FunctionCallerOptions) {
@@ -82,38 +83,44 @@ export class FunctionCaller {
   }
 
   /**
-   * Runs a function. One that fails is a result too.
+   * Runs a function and returns its result, which may be a failure.
    * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS; nothing was run then
    */
   async run(call: FunctionCall & Requested, options: RunOptions = {}): Promise<FunctionResult> {
     return this.#finish(await this.#prepare(call, options), options);
   }
 
-  /** The same, and waits for nothing. @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS */
+  /**
+   * Starts a function without waiting.
+   * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS
+   */
   async start(call: FunctionCall & Requested, options: RunOptions = {}): Promise<StartedCall> {
     const ready = await this.#prepare(call, options);
     this.#finish(ready, options).catch((error: unknown) => {
-      this.#options.log.error({ jid: ready.jid, err: error }, 'function was not finished');
+      this.#options.log.error(
+        { jid: ready.jid, err: error },
+        'a started function could not be completed',
+      );
     });
     return { jid: ready.jid, tag: ready.tag };
   }
 
-  /** The calls that run at present: `fun`, `jid`, `user`, `fun_args`. */
+  /** Returns the running calls: `fun`, `jid`, `user`, `fun_args`. */
   running(): readonly WireMap[] {
     return [...this.#running.values()];
   }
 
-  /** Whether there is a function that takes a keyword of this name. */
+  /** Returns whether a function exists that accepts a keyword of this name. */
   takes(fun: string, name: string): boolean {
     return this.#options.table.get(fun)?.takes(name) === true;
   }
 
-  /** Whether there is a function that has a parameter of this name. */
+  /** Returns whether a function exists that declares a parameter of this name. */
   declares(fun: string, name: string): boolean {
     return this.#options.table.get(fun)?.declares(name) === true;
   }
 
-  /** What the functions are for, by name: one, those of a module, or all. */
+  /** Returns documentation by function name: of one function, a module or all. */
   docs(prefix = ''): Record<string, string> {
     const texts: Record<string, string> = Object.create(null);
     const all = [...this.#options.table].sort(([one], [other]) => (one < other ? -1 : 1));
@@ -132,7 +139,7 @@ export class FunctionCaller {
     const found = table.get(fun);
     if (found === undefined) throw this.#unknown(fun);
     if (call.jid !== undefined && !isJid(call.jid)) {
-      throw new MasterError('ERR_ARGS', 'jid is not a job id; expected 20 digits');
+      throw new MasterError('ERR_ARGS', 'jid is not a job id: it must have 20 digits');
     }
     const { arg, kwarg: given } = separateKeywords(values, kwarg);
     const taken = call.dropUnknown ? pick(given, found.takes) : given;
@@ -162,7 +169,7 @@ export class FunctionCaller {
     if (instead === undefined) {
       return new MasterError('ERR_UNKNOWN_FUN', `'${fun}' is not available.`);
     }
-    const reason = `${fun} is a ${kind} function of Salt's that this master does not serve`;
+    const reason = `${fun} is a ${kind} function of Salt that this master does not serve`;
     return new MasterError('ERR_NOT_SERVED', `${reason}: ${instead}`);
   }
 
@@ -217,7 +224,7 @@ export class FunctionCaller {
       });
       return { return: value, success: succeeds(value) };
     } catch (error) {
-      // Ours to look into, unless it tells what was wrong with the call.
+      // An error with a code describes an invalid call. Any other error is a defect and is logged.
       if (codeOf(error) === undefined) {
         log.error({ jid, fun: data.fun, err: error }, 'function failed');
       }
@@ -227,16 +234,21 @@ export class FunctionCaller {
     }
   }
 
-  /** What was done stays done where it cannot be kept. */
+  /** Stores the call. A failure is only logged, because the function has already run. */
   async #tryToKeep(ready: Ready, result: FunctionResult): Promise<void> {
     try {
       await this.#keep(ready, result);
     } catch (error) {
-      this.#options.log.error({ jid: ready.jid, err: error }, 'function is not in the job list');
+      this.#options.log.error(
+        { jid: ready.jid, err: error },
+        'call was not stored in the job list',
+      );
     }
   }
 
-  /** As Salt keeps it: a job of the master's own, which returned all of the event. */
+  /**
+   * Stores the call as Salt does: as a job of the master that returned the content of the event.
+   */
   async #keep(ready: Ready, result: FunctionResult): Promise<void> {
     const { jid, data, user } = ready;
     const { cache, masterId, now } = this.#options;
@@ -268,7 +280,7 @@ export class FunctionCaller {
   }
 }
 
-/** What others than the caller may know of a returned value. */
+/** Returns the value that events and stored jobs show: `null` if the call is confidential. */
 function toldOf({ isConfidential }: Ready, value: WireValue): WireValue {
   return isConfidential ? null : value;
 }

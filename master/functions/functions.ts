@@ -14,17 +14,17 @@ export interface FunctionDeps extends ModuleDeps {
   readonly tables: {
     readonly runners: FunctionTable;
     readonly wheel: FunctionTable;
-    /** Advice for functions that are not served. */
+    /** Sources of advice for functions that are not served. */
     readonly insteadOf: Iterable<InsteadOf>;
   };
 }
 
 type FunctionTable = ReadonlyMap<string, MasterFunction>;
 
-/** Returns what to use in place of a function of Salt's that is not served, or `undefined`. */
+/** Returns the replacement for a function of Salt that is not served, or `undefined`. */
 export type InsteadOf = (kind: 'runner' | 'wheel', fun: string) => string | undefined;
 
-/** Creates the callers of runners and wheel functions, for programs, users and minions. */
+/** Creates the callers of runners and wheel functions for programs, users and minions. */
 export function createFunctions(deps: FunctionDeps) {
   const { config, context, audit, events, jobs, tables } = deps;
   const { fixed } = config;
@@ -51,7 +51,7 @@ export function createFunctions(deps: FunctionDeps) {
   return { runners, wheel, api: { runners: toApi(runners), wheel: toApi(wheel) } };
 }
 
-/** The caller as the master's interface has it. */
+/** Returns the caller in the form of the master's interface. */
 function toApi(caller: FunctionCaller): InProcessFunctionsApi {
   return {
     run: (call) => caller.run(call),
@@ -60,5 +60,5 @@ function toApi(caller: FunctionCaller): InProcessFunctionsApi {
   };
 }
 
-/** Functions of the master. */
+/** Runners and wheel functions of the master. */
 export type Functions = ReturnType<typeof createFunctions>;

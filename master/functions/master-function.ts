@@ -1,51 +1,61 @@
-/** Runners and wheel functions, as the master calls them. */
-
 import type { WireMap, WireValue } from '#minion-protocol';
 import type { AuditRequester } from '../api/index.ts';
 
-/** A call, as it was asked for. */
+/** Function call with the arguments that the caller sent. */
 export interface AskedCall {
   readonly fun: string;
   readonly arg: readonly WireValue[];
   readonly kwarg: Readonly<Record<string, WireValue>>;
 }
 
-/** What a function may know of the call that it serves. */
+/** Information and callbacks for the function that serves a call. */
 export interface CallContext {
   readonly asked: AskedCall;
   readonly jid: string;
-  /** Who asked: an operator's name, or a minion's id. */
+  /** Name of the operator or id of the minion that called. */
   readonly user: string;
-  /** Who asked, and what permitted it, for the audit log; `undefined`: the local interface. */
+  /** Requester and permitting rule, for the audit log. `undefined` for the local interface. */
   readonly by: AuditRequester | undefined;
-  /** How long minions have to answer; `undefined`: the master's own. */
+  /** Time that minions have to respond, in seconds. `undefined`: the master's default. */
   readonly timeoutSeconds: number | undefined;
-  /** Fires `<prefix>/<jid>/<suffix>`, for instance to tell how far it is. */
+  /** Emits `<prefix>/<jid>/<suffix>`, for instance to report progress. */
   readonly tell: (suffix: string, data: WireMap) => void;
-  /** The master is being closed. */
+  /** Fires when the master closes. */
   readonly closing: AbortSignal;
-  /** Another member of the cluster goes on with it: what it returns is told to the caller alone. */
+  /**
+   * Marks the call as continued by another member of the cluster. Its return value then reaches
+   * only the caller.
+   */
   readonly goesOnElsewhere: () => void;
-  /** Calls this when its end was told, and is among the jobs. */
+  /** Registers an action to run after the end was reported and the call was stored. */
   readonly atEnd: (work: () => Promise<void>) => void;
 }
 
-/** A runner or wheel function. */
+/** Runner or wheel function. */
 export interface MasterFunction {
   readonly summary: string;
-  /** For instance `jid, returned=True`. */
+  /** Signature for the documentation, for instance `jid, returned=True`. */
   readonly signature: string;
-  /** Whether it takes a keyword of this name. */
+  /** Returns whether the function accepts a keyword of this name. */
   readonly takes: (name: string) => boolean;
-  /** Whether it has a parameter of this name, and does not only take whatever it is given. */
+  /**
+   * Returns whether the function declares a parameter of this name. Accepting arbitrary keywords
+   * does not count.
+   */
   readonly declares: (name: string) => boolean;
-  /** Whether arguments and result are for the caller alone: in no event, stored job or audit record. */
+  /**
+   * Whether arguments and result are visible to the caller only: in no event, stored job or audit
+   * record.
+   */
   readonly isConfidential: boolean;
-  /** Whether a returned value is a success. */
+  /** Returns whether a return value is a success. */
   readonly succeeds: (value: WireValue) => boolean;
-  /** Checks the arguments. @throws MasterError ERR_ARGS */
+  /**
+   * Checks the arguments and binds them.
+   * @throws MasterError ERR_ARGS
+   */
   readonly bind: (arg: readonly WireValue[], kwarg: Readonly<WireMap>) => BoundCall;
 }
 
-/** A function with arguments that fit. */
+/** Function with checked arguments. */
 export type BoundCall = (context: CallContext) => Promise<WireValue>;

@@ -1,5 +1,3 @@
-/** Runs jobs on minions in batches, or on a random subset [salt cli/batch.py]. */
-
 import {
   type BatchRequest,
   type BatchUpdate,
@@ -11,22 +9,22 @@ import {
 import { isFailureCode } from './job-return.ts';
 import { ParallelJobs } from './parallel-jobs.ts';
 
-/** Calls back after a time; gives the function that calls it off. */
+/** Starts a timer. Returns a function that cancels it. */
 export type StartTimer = (milliseconds: number, onEnd: () => void) => () => void;
 
-/** Node's timers. */
+/** Timer function based on Node.js timers. */
 const startTimer: StartTimer = (milliseconds, onEnd) => {
   const timer = setTimeout(onEnd, milliseconds);
   return () => clearTimeout(timer);
 };
 
-/** Publishes one job and follows it. */
+/** Function that publishes one job and follows it. */
 type Run = (request: RunRequest & JobOrigin, signal?: AbortSignal) => AsyncIterable<JobUpdate>;
 
 /**
- * Reads the size of a batch: a number of minions, or a share of them with a percent sign before or
- * behind it. Python, which Salt reads it with, takes blanks around a number and underscores in it
- * [salt cli/batch.py get_bnum].
+ * Parses the size of a batch: a number of minions, or a share with a percent sign before or after
+ * it. Like Python in Salt, it accepts surrounding blanks and underscores in the number [salt
+ * cli/batch.py get_bnum].
  * @returns the number, or the share as `25%`; `undefined` if the text is neither
  */
 export function readBatchSize(text: string): number | `${number}%` | undefined {
@@ -41,9 +39,9 @@ function pythonNumber(text: string): string | undefined {
 }
 
 /**
- * Pings the target, then runs the job on those that answer, `size` at a time: whenever minions
- * are done, the next ones get it too, under the jid of the request as in Salt 3008.
- * @param start for tests that do not wait
+ * Pings the target, then runs the job on the minions that respond, `size` at a time. When minions
+ * are done, the job is sent to the next ones under the same jid, as in Salt 3008.
+ * @param start timer function, for tests
  * @throws MasterError ERR_BAD_TGT, ERR_ARGS
  */
 export async function* runBatch(
@@ -58,7 +56,7 @@ export async function* runBatch(
   yield gathered;
   const { delimiter: _delimiter, leftOut, ...given } = target;
   const { minions } = gathered;
-  // The names that are not addressed are among those that did not answer.
+  // The names that are not addressed are already among those that did not respond.
   const job = leftOut === undefined ? given : { ...given, leftOut: { ...leftOut, missing: [] } };
   const left = [...minions];
   const active = new Set<string>();
@@ -68,7 +66,7 @@ export async function* runBatch(
     const stop = signal === undefined ? end.signal : AbortSignal.any([end.signal, signal]);
     return run({ ...job, tgt: ids, tgtType: 'list' }, stop);
   });
-  /** As many minions as there are free places, which are theirs from now on. */
+  /** Returns as many minions as there are free slots, and occupies the slots. */
   const takeNext = (): string[] => {
     const next = left.splice(0, free);
     free -= next.length;
@@ -76,7 +74,7 @@ export async function* runBatch(
     return next;
   };
   const stops = new Set<() => void>();
-  /** These minions are done; their places stay empty for a while (`--batch-wait`). */
+  /** Releases the slots of minions that are done, after the delay of `--batch-wait`. */
   const leave = (done: readonly string[]): void => {
     const count = done.filter((minion) => active.delete(minion)).length;
     const makeRoom = (): void => {
@@ -119,16 +117,19 @@ export async function* runBatch(
 function checkedSize(size: number | string): number | string {
   const read = typeof size === 'string' ? readBatchSize(size) : size;
   if (read !== undefined && (typeof read === 'string' || read >= 1)) return read;
-  throw new MasterError('ERR_ARGS', 'size is not a number of minions, or a part such as 25%');
+  throw new MasterError('ERR_ARGS', 'size must be a number of minions or a share such as 25%');
 }
 
-/** [salt cli/batch.py get_bnum] */
+/** Returns the number of slots [salt cli/batch.py get_bnum]. */
 function placesOf(size: number | string, minions: number): number {
   if (typeof size === 'number') return Math.floor(size);
   return Math.max(1, Math.floor((Number(size.slice(0, -1)) / 100) * minions));
 }
 
-/** Who answers a ping. The order is that of the ids: it does not depend on who is fastest. */
+/**
+ * Pings the target. The responding minions are sorted by id, so that the order does not depend on
+ * their speed.
+ */
 async function gather(
   run: Run,
   { fun: _fun, arg: _arg, kwarg: _kwarg, jid: _jid, ret: _ret, ...job }: RunRequest & JobOrigin,
@@ -146,9 +147,10 @@ async function gather(
 }
 
 /**
- * Asks the target which functions it has, chooses among those that have this one, and runs the
- * job there [salt client/__init__.py cmd_subset]. Only the job itself is told.
- * @param random a whole number from 0 on, below its argument
+ * Asks the minions of a target for their functions, selects some of those that have the requested
+ * function, and runs the job there [salt client/__init__.py cmd_subset]. Only updates of the job
+ * itself are returned.
+ * @param random returns an integer from 0 to below its argument
  * @throws MasterError ERR_BAD_TGT, ERR_ARGS
  */
 export async function* runSubset(
@@ -157,7 +159,7 @@ export async function* runSubset(
   random: (below: number) => number,
 ): AsyncGenerator<JobUpdate, void, void> {
   if (!Number.isSafeInteger(subset) || subset < 1) {
-    throw new MasterError('ERR_ARGS', 'subset is not a number of minions from 1 on');
+    throw new MasterError('ERR_ARGS', 'subset must be an integer of at least 1');
   }
   const { fun, arg: _arg, kwarg: _kwarg, jid: _jid, ...question } = request;
   const having: string[] = [];

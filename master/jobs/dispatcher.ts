@@ -22,33 +22,35 @@ import type { TargetResolver } from './targets.ts';
 
 const unsure = {
   outcome: 'failed',
-  detail: 'it was not confirmed, and may have been published',
+  detail: 'the write was not confirmed; the job may have been published',
 } as const;
 
-/** A job that is on its way. */
+/** Job that was published. */
 export interface PublishedJob {
   readonly job: Job;
   readonly record: JobRecord;
   readonly delivery: PublishOutcome;
-  /** Why the target is broken, and therefore means nobody. */
+  /** Reason why the target is invalid and therefore matches no minion. */
   readonly problem?: string;
-  /** Ends the calls of the listener that was given. */
+  /** Removes the `onReturn` listener. */
   readonly stopListening: () => void;
 }
 
-/** A publication, for the other members of the cluster. */
+/** Publication for the other members of the cluster. */
 interface ToldPublication {
   readonly load: PublicationLoad;
   readonly serial: number;
-  /** Transports may deliver it to the minions of the job alone. */
+  /** Whether transports may deliver it only to the minions of the job. */
   readonly isByIds: boolean;
 }
 
-/** The other members of the cluster, which publish to minions as well. */
+/** The other members of the cluster, which also publish to minions. */
 export interface OtherMembers {
-  /** What tells them to publish a job, in the write that keeps it. */
+  /**
+   * Returns the operations that make them publish a job. They are written together with the job.
+   */
   tell(publication: ToldPublication): Operation[];
-  /** Has them publish a job that nobody keeps, and pass on what comes back. */
+  /** Makes them publish a job that is not stored, and forward its returns. */
   tellUnkept(load: PublicationLoad, minions: readonly string[]): void;
 }
 
@@ -60,12 +62,12 @@ export interface JobDispatcherOptions {
   readonly reconnecting: Pick<Reconnecting, 'holdMs'>;
   readonly audit: AuditTrail;
   readonly nextJid: () => string;
-  /** `master_id`, told in every publication; `null`: none. */
+  /** `master_id`, which every publication contains, or `null` for none. */
   readonly masterId: string | null;
-  /** Ends the jobs that are followed: the master is being closed. */
+  /** Fires when the master closes. Ends the jobs that are followed. */
   readonly closing: AbortSignal;
   readonly now: () => number;
-  /** Has the other members of the cluster publish; `undefined`: there are none. */
+  /** The other members of the cluster, or `undefined` if there are none. */
   readonly cluster: OtherMembers | undefined;
 }
 
@@ -78,17 +80,17 @@ interface Described {
 
 type JobRequest = PublishRequest & JobOrigin;
 
-/** What of a request goes into the publication as it is. */
+/** Fields of a request that the publication contains unchanged. */
 type CarriedFields = Pick<JobRequest, 'ret' | 'metadata' | 'requestedBy' | 'startEvent'>;
 
-/** How a slice of a job is added. */
+/** Options for adding a slice of a job. */
 interface AddingSlice {
   readonly onReturn: ((result: JobReturn) => void) | undefined;
-  /** Is written with it. */
+  /** Operations to write together with the slice. */
   readonly also: readonly Operation[] | undefined;
 }
 
-/** Targets that transports may deliver to the resolved ids alone [WIRE 4.1]. */
+/** Target types that transports may deliver only to the resolved ids [WIRE 4.1]. */
 const typesByIds: ReadonlySet<string> = new Set(['glob', 'pcre', 'list']);
 
 /**
@@ -103,15 +105,16 @@ export class JobDispatcher {
     this.#options = options;
   }
 
-  /** Fires when nothing more will come. */
+  /** Signal that fires when no more returns will arrive. */
   get closing(): AbortSignal {
     return this.#options.closing;
   }
 
   /**
-   * Publishes to every minion that the target means. With none, nothing is published and the
-   * job's `minions` are empty.
-   * @param onReturn called for each return; listening before the job leaves, it misses none
+   * Publishes to every minion that the target matches. If there are none, nothing is published and
+   * the job's `minions` is empty.
+   * @param onReturn called for each return; it is registered before the job is sent, so that none
+   * is missed
    * @throws MasterError ERR_BAD_TGT, ERR_ARGS
    */
   async publish(
@@ -121,7 +124,7 @@ export class JobDispatcher {
     const described = await this.#describe(request);
     const { record, problem } = described;
     if (request.jid !== undefined && !isJid(request.jid)) {
-      throw new MasterError('ERR_ARGS', 'jid is not a job id; expected 20 digits');
+      throw new MasterError('ERR_ARGS', 'jid is not a job id: it must have 20 digits');
     }
     if (record.minions.length === 0) {
       const job = new Job(record, { isKept: false });
@@ -130,7 +133,7 @@ export class JobDispatcher {
       return { job, record, delivery, ...broken, stopListening: () => {} };
     }
     const sent = await this.#send(described, request, onReturn).catch(async (error: unknown) => {
-      // Another member of the cluster may have published it.
+      // Another member of the cluster may have published the job.
       if (codeOf(error) === 'ERR_CLUSTER_OUTCOME') await this.#tellAudit(record, request, unsure);
       throw error;
     });
@@ -186,9 +189,11 @@ export class JobDispatcher {
   }
 
   /**
-   * Adds a job, or more minions to the one that has its jid: all slices of a batch have one. Minions
-   * that an ended process was to send it to, and never did, count as not being in it.
-   * @throws MasterError ERR_ARGS where that is another job, or was for one of these minions already
+   * Adds a job, or adds minions to the job that has its jid, because all slices of a batch share
+   * one. Minions that never received the job, because the sending process ended, do not count as
+   * part of it.
+   * @throws MasterError ERR_ARGS if the jid belongs to another job, or the job already includes one
+   * of these minions
    */
   async #addSlice(record: JobRecord, { onReturn, also }: AddingSlice): Promise<AddedJob> {
     const { cache } = this.#options;
@@ -203,21 +208,22 @@ export class JobDispatcher {
       if (notSent.size > 0 && notSent.size === job.minions.size)
         return cache.add(record, onOwnReturn, also);
       const isNext = isSame && minions.every((id) => notSent.has(id) || !job.minions.has(id));
-      if (!isNext) throw new MasterError('ERR_ARGS', `there is a job ${jid} already`);
+      if (!isNext)
+        throw new MasterError('ERR_ARGS', `job ${jid} already exists; omit jid or choose another`);
     }
     await cache.extend(job, record, also);
     const stopListening = onOwnReturn === undefined ? () => {} : job.onReturn(onOwnReturn);
     return { job, stopListening };
   }
 
-  /** A job id that no job has. */
+  /** Returns an unused job id. */
   freshJid(): Promise<string> {
     return freshJid(this.#options.nextJid, this.#options.cache);
   }
 
   /**
-   * Sends a job that is kept once more, under its jid: minions that have seen it take no notice.
-   * @returns false if none of this jid is kept; nothing is sent then
+   * Sends a stored job again under its jid. Minions that have received it ignore the repetition.
+   * @returns false if no job with this jid is stored; nothing is sent then
    */
   async republish(jid: string): Promise<boolean> {
     const record = await this.#options.cache.record(jid);
@@ -245,9 +251,9 @@ export class JobDispatcher {
   }
 
   /**
-   * Asks minions about a job. The round is known by heart only: it is neither kept nor told as a
-   * job of its own.
-   * @returns ends the calls of `onReturn`; until then the round is not forgotten
+   * Publishes a function call about a job, such as `saltutil.find_job`. The call is held in memory
+   * only: it is neither stored nor announced as a job.
+   * @returns a function that removes `onReturn`; until then the call is not evicted
    */
   async publishUnkept(
     minions: readonly string[],
@@ -323,7 +329,7 @@ export class JobDispatcher {
   }
 }
 
-/** Of a job with several slices, each follower is told of its own. */
+/** Restricts a listener to the minions of its slice. */
 function onlyOf(
   minions: readonly string[],
   onReturn: (result: JobReturn) => void,

@@ -1,4 +1,4 @@
-/** Follows a job to its end: returns, minions that are still running it, and a summary. */
+/** Follows a job to its end: returns, minions that still run it, and a summary. */
 
 import type { LiveConfig } from '#config';
 import type { WireValue } from '#minion-protocol';
@@ -16,9 +16,10 @@ import { isFailureCode } from './job-return.ts';
 import type { JobRecord } from './job-row.ts';
 
 /**
- * Which of these minions answer `saltutil.find_job` with more than an empty map. The round ends
- * when all do so, or after its time: who says that it runs no such job may have ended it just now,
- * with the return still on its way, or not have begun [salt/client/__init__.py get_iter_returns].
+ * Returns the minions that answer `saltutil.find_job` with a non-empty map. The round ends when all
+ * of them do, or after its time. A minion that reports no such job may just have ended it with the
+ * return still in transit, or may not have started it yet [salt/client/__init__.py
+ * get_iter_returns].
  */
 export async function findRunning(
   dispatcher: Pick<JobDispatcher, 'publishUnkept'>,
@@ -55,34 +56,37 @@ function isRunningJob(value: WireValue): boolean {
   return value instanceof Map ? value.size > 0 : Object.keys(value).length > 0;
 }
 
-/** What the rest of the master knows of minions. */
+/** Facts about minions from other modules of the master. */
 export interface MinionFacts {
   readonly isAccepted: (minionId: string) => boolean;
-  /** Milliseconds since 1970; `undefined`: not since the start. */
+  /**
+   * Returns the time of the last request in milliseconds since 1970, or `undefined` if there was
+   * none since the start.
+   */
   readonly lastHeardAt: (minionId: string) => number | undefined;
   /**
-   * Whether it is away after a restart of the master, or came back too late for a job that was
-   * published meanwhile.
-   * @param publishedAt milliseconds since 1970
+   * Returns whether the minion has not reconnected after a restart of the master, or reconnected
+   * too late for a job that was published meanwhile.
+   * @param publishedAt time in milliseconds since 1970
    */
   readonly isReconnecting: (minionId: string, publishedAt: number) => boolean;
 }
 
-/** What counts of a return. */
+/** Fields of a return that determine the state of a minion. */
 type LedgerReturn = Pick<JobReturn, 'minion' | 'resource' | 'retcode' | 'receivedAt'>;
 
-/** What is known of one job's returns. */
+/** Progress of one job. */
 export interface JobProgress {
   readonly returns: readonly LedgerReturn[];
-  /** Minions that are known to be at it. */
+  /** Minions that confirmed that the job runs. */
   readonly running: ReadonlySet<string>;
-  /** Whether somebody waits for the minions that have not returned. */
+  /** Whether a caller waits for the minions that have not returned. */
   readonly isFollowed: boolean;
-  /** Minions that it was never sent to: the process that published it ended before. */
+  /** Minions that never received the job because the publishing process ended. */
   readonly notSent?: ReadonlySet<string>;
 }
 
-/** The ledger: a line for each minion that the job was for, in the order of the record. */
+/** Returns the state of each minion of a job, in the order of the record. */
 export function describeDeliveries(
   record: Pick<JobRecord, 'minions' | 'missing' | 'publishedAt' | 'skipped'>,
   progress: JobProgress,
@@ -103,12 +107,15 @@ export function describeDeliveries(
   });
 }
 
-/** What counts of a return, without its value. */
+/** Returns the fields of a return that determine the state, without its value. */
 function forLedger({ minion, resource, retcode, receivedAt }: JobReturn): LedgerReturn {
   return { minion, retcode, receivedAt, ...(resource === undefined ? {} : { resource }) };
 }
 
-/** A minion's own return, or one of its resources; one that failed counts before others. */
+/**
+ * Returns the decisive return of each minion: its own or that of a resource. Failures take
+ * precedence.
+ */
 function decisiveReturns(returns: readonly LedgerReturn[]): Map<string, LedgerReturn> {
   const decisive = new Map<string, LedgerReturn>();
   for (const result of returns) {
@@ -142,49 +149,57 @@ function explainSilence(
   return silent(heardAt === undefined ? 'never-heard' : 'not-heard-since');
 }
 
-/** More than any fleet has minions, each of which returns once. */
+/**
+ * Maximum number of pending events of a job. Exceeds the size of any fleet, and each minion returns
+ * once.
+ */
 const maxWaitingNews = 1_000_000;
 
-/** What befalls a job while it is followed. */
+/** Event of a followed job. */
 type JobNews =
   | { readonly type: 'return'; readonly result: JobReturn }
-  /** There was no news for a while. */
+  /** No event arrived for a while. */
   | { readonly type: 'quiet' }
-  /** These of those that were asked said that they are at it. */
+  /** The second list contains those of the asked minions that still run the job. */
   | { readonly type: 'asked'; readonly asked: readonly string[]; readonly running: Set<string> }
   | { readonly type: 'failed'; readonly error: unknown };
 
 export interface FollowDeps {
   readonly dispatcher: Pick<JobDispatcher, 'closing' | 'publishUnkept'>;
   readonly facts: MinionFacts;
-  /** `timeout` and `gather_job_timeout`. */
+  /** Configuration with `timeout` and `gather_job_timeout`. */
   readonly config: Pick<LiveConfig, 'current'>;
 }
 
-/** A job that was published. */
+/** Published job, with the parameters for following it. */
 interface FollowedJob {
   readonly job: Job;
   readonly record: JobRecord;
-  /** Its returns, from its publication on. */
+  /** Events of the job since its publication. */
   readonly news: BoundedQueue<JobNews>;
-  /** Milliseconds without news after which the silent minions are asked for the first time. */
+  /**
+   * Time without events after which silent minions are asked for the first time, in milliseconds.
+   */
   readonly firstMs: number;
-  /** The same, once they were asked. */
+  /** Time without events after which they are asked again, in milliseconds. */
   readonly quietMs: number;
-  /** Milliseconds that they have for that answer. */
+  /** Time that they have to answer, in milliseconds. */
   readonly gatherMs: number;
-  /** Milliseconds for which they are asked again and again before they are given up. */
+  /** Time during which they are asked repeatedly before the job stops waiting, in milliseconds. */
   readonly patienceMs: number;
-  /** Minions that it was never sent to. Default: none. */
+  /** Minions that never received the job. Default: none. */
   readonly notSent?: ReadonlySet<string>;
 }
 
-/** For the returns of a job, which come before it is followed. */
+/** Creates the queue for the returns of a job, which may arrive before the job is followed. */
 export function createJobEventQueue(): BoundedQueue<JobNews> {
   return new BoundedQueue(maxWaitingNews, tooManyNews);
 }
 
-/** What it tells after `published`; it ends too when the signal or the closing master says so. */
+/**
+ * Yields the updates of a job after `published`. It also ends when the signal fires or the master
+ * closes.
+ */
 export async function* followJob(
   { dispatcher, facts }: FollowDeps,
   { job, record, news, firstMs, quietMs, gatherMs, patienceMs, notSent = new Set() }: FollowedJob,
@@ -212,7 +227,7 @@ export async function* followJob(
   const reasons = signal === undefined ? [dispatcher.closing] : [dispatcher.closing, signal];
   for (const reason of reasons) reason.addEventListener('abort', abort, { once: true });
   if (reasons.some((reason) => reason.aborted)) abort();
-  // Beside the returns, which go on meanwhile.
+  // Asks in the background, while returns continue to be processed.
   const ask = (asked: readonly string[]): void => {
     findRunning(dispatcher, jid, asked, gatherMs, end.signal).then(
       (running) => news.push({ type: 'asked', asked, running }),
@@ -275,12 +290,15 @@ export async function* followJob(
 }
 
 function tooManyNews(): Error {
-  return new MasterError('ERR_JOB_LIMIT', 'the reader of this job does not read its returns');
+  return new MasterError(
+    'ERR_JOB_LIMIT',
+    'too many unread returns: the caller of this job does not read them',
+  );
 }
 
-/** Who has not returned yet: for itself, or for each resource that the job is for. */
+/** Minions that have not returned yet, for themselves or for each expected resource. */
 class Awaited {
-  /** With the resources that are left, where it returns for those. */
+  /** Waiting minions, with the resources still expected if they return for resources. */
   readonly #left: Map<string, Set<string> | undefined>;
 
   constructor(minions: readonly string[], job: Job) {
@@ -310,7 +328,10 @@ class Awaited {
     if (resources?.size === 0) this.#left.delete(minion);
   }
 
-  /** No longer waits for it. @returns whether it was waited for */
+  /**
+   * Stops waiting for a minion.
+   * @returns whether the job was waiting for it
+   */
   giveUp(minion: string): boolean {
     return this.#left.delete(minion);
   }

@@ -1,5 +1,3 @@
-/** Stored jobs: what they were, their returns, and the outcome at each minion. */
-
 import type { LiveConfig } from '#config';
 import {
   type Delivery,
@@ -14,23 +12,23 @@ import { describeDeliveries, type MinionFacts } from './follow-job.ts';
 import type { JobCache } from './job-cache.ts';
 import type { JobRecord } from './job-row.ts';
 
-/** What the history is read from. */
+/** Sources of the job history. */
 export interface HistoryDeps {
   readonly cache: JobCache;
   readonly facts: MinionFacts;
   readonly config: Pick<LiveConfig, 'current'>;
-  /** Milliseconds since 1970. */
+  /** Clock, in milliseconds since 1970. */
   readonly now: () => number;
 }
 
 const defaultLimit = 50;
 
-/** How long a job's minions are waited for when nobody follows it, milliseconds. */
+/** Returns the time that a job waits for its minions if no caller follows it, in milliseconds. */
 export function idleTimeoutMs({ current }: Pick<LiveConfig, 'current'>): number {
   return (current.timeout + current.gatherJobTimeout) * 1000;
 }
 
-/** The jobs that are kept, the latest first. */
+/** Returns the stored jobs, latest first. */
 export async function listJobs(
   parts: HistoryDeps,
   { limit = defaultLimit }: JobListRequest = {},
@@ -48,10 +46,14 @@ export async function listJobs(
   return summaries;
 }
 
-/** @throws MasterError ERR_JOB_UNKNOWN */
+/**
+ * Returns a stored job with its returns and the state of each minion.
+ * @throws MasterError ERR_JOB_UNKNOWN
+ */
 export async function showJob(parts: HistoryDeps, jid: string): Promise<JobReport> {
   const record = await parts.cache.record(jid);
-  if (record === undefined) throw new MasterError('ERR_JOB_UNKNOWN', 'no job of this jid is kept');
+  if (record === undefined)
+    throw new MasterError('ERR_JOB_UNKNOWN', 'no job with this jid is stored');
   return report(parts, record);
 }
 

@@ -1,4 +1,4 @@
-/** Imports a salt-master's minion data cache [salt/cache/localfs.py]. */
+/** Import of a salt-master's minion data cache [salt/cache/localfs.py]. */
 
 import { open } from 'node:fs/promises';
 import path from 'node:path';
@@ -7,24 +7,24 @@ import { type FactMap, isWireMap, unpackLocal, type WireValue } from '#minion-pr
 import { isMissing } from '#runtime';
 import type { FactsOfMinion, KnownFacts } from './minion-facts.ts';
 
-/** Where to look, and for whom. */
+/** Location of the cache, and the minions to import. */
 export interface SaltDataCache {
-  /** `cachedir` of that master. */
+  /** `cachedir` of the salt-master. */
   readonly cachedir: string;
-  /** Whose files are read. */
+  /** Ids of the minions whose files are read. */
   readonly ids: readonly string[];
-  /** Largest file, bytes. */
+  /** Maximum size of a file, in bytes. */
   readonly maxBytes: number;
   readonly log: Logger;
 }
 
-/** Minions that are written to the store at a time. */
+/** Number of minions per write to the store. */
 const batchSize = 200;
 
 /**
- * Takes grains and pillar over from `<cachedir>/minions/<id>/data.p`. A file that cannot be read
- * is named in a warning; its minion is then one of whom nothing is known.
- * @returns how many minions were taken over
+ * Imports grains and pillar from `<cachedir>/minions/<id>/data.p`. An unreadable file produces a
+ * warning, and the facts of its minion are then unknown.
+ * @returns the number of imported minions
  */
 export async function takeOverFacts(facts: KnownFacts, cache: SaltDataCache): Promise<number> {
   for (let start = 0; start < cache.ids.length; start += batchSize) {
@@ -41,14 +41,14 @@ async function readFacts(cache: SaltDataCache, id: string): Promise<FactsOfMinio
     const bytes = await readBounded(file, cache.maxBytes);
     return bytes && { id, ...parseFacts(bytes) };
   } catch (error) {
-    cache.log.warn({ minion: id, file, err: error }, 'minion data were not taken over');
+    cache.log.warn({ minion: id, file, err: error }, 'minion data could not be imported');
     return undefined;
   }
 }
 
 /**
- * A file of Salt's cache; `undefined` when there is none.
- * @throws RangeError when it is larger, TypeError when it is no file
+ * Reads a file of Salt's cache. Returns `undefined` if it does not exist.
+ * @throws RangeError if it is too large, TypeError if it is not a file
  */
 export async function readBounded(file: string, maxBytes: number): Promise<Buffer | undefined> {
   const handle = await open(file).catch((error: unknown) => {
@@ -57,9 +57,9 @@ export async function readBounded(file: string, maxBytes: number): Promise<Buffe
   });
   try {
     const stats = await handle?.stat();
-    if (stats?.isFile() === false) throw new TypeError('not a file');
+    if (stats?.isFile() === false) throw new TypeError('the path is not a file');
     if (stats !== undefined && stats.size > maxBytes) {
-      throw new RangeError(`${stats.size} bytes; at most ${maxBytes} are taken`);
+      throw new RangeError(`the file has ${stats.size} bytes; the limit is ${maxBytes}`);
     }
     return await handle?.readFile();
   } finally {
@@ -69,7 +69,7 @@ export async function readBounded(file: string, maxBytes: number): Promise<Buffe
 
 function parseFacts(bytes: Uint8Array): { grains: FactMap; pillar: FactMap } {
   const record = unpackLocal(bytes);
-  if (!isWireMap(record)) throw new TypeError('not a map');
+  if (!isWireMap(record)) throw new TypeError('the file does not contain a map');
   return { grains: asMap(record.grains), pillar: asMap(record.pillar) };
 }
 

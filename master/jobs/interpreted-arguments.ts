@@ -3,9 +3,9 @@ import { MasterError } from '../api/index.ts';
 import type { BoundFunction } from './rule-call.ts';
 
 /**
- * Refuses arguments that give the caller more than the function: pillar that Salt would interpret
+ * Rejects arguments that grant the caller more than the function: pillar that Salt would interpret
  * when a state file uses it, and arguments of states that Salt would replace by a result.
- * @throws MasterError ERR_ARGS, which names the argument and nothing of its value
+ * @throws MasterError ERR_ARGS, which names the argument without its value
  */
 export function requireInertArguments({ fun, arg, kwarg }: BoundFunction): void {
   const { pillar, ...others } = kwarg;

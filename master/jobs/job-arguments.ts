@@ -1,12 +1,12 @@
-/** Arguments of a job, in the form in which it is published [WIRE 11.1, 11.5]. */
+/** Arguments of a job, in the form in which they are published [WIRE 11.1, 11.5]. */
 
 import { isFunctionName, isWireMap, keywordNameOf, type WireValue } from '#minion-protocol';
 import { MasterError } from '../api/index.ts';
 
-/** How many functions one job may have. */
+/** Maximum number of functions in one job. */
 const maxFunctions = 1000;
 
-/** Functions and arguments as a caller gives them. */
+/** Functions and arguments, as a caller passes them. */
 interface Call {
   readonly fun: string | readonly string[];
   readonly arg?: readonly WireValue[];
@@ -19,12 +19,12 @@ interface SeparateArguments {
   readonly kwarg: Readonly<Record<string, WireValue>>;
 }
 
-/** Salt's mark of a map that holds keywords. */
+/** Key with which Salt marks a map of keyword arguments. */
 const keywordMark = '__kwarg__';
 
 /**
- * Positional values and keywords of one function. Programs may give keywords as the last value, a
- * map with `__kwarg__: true`: the mark is taken off here.
+ * Separates positional and keyword arguments of one function. Callers may pass keywords as a last
+ * value, a map with `__kwarg__: true`; the mark is removed.
  * @throws MasterError ERR_ARGS
  */
 export function separateKeywords(
@@ -38,8 +38,8 @@ export function separateKeywords(
 }
 
 /**
- * Any other map with the mark, and keywords with the two underscores of Salt's own, would mean to
- * a minion what no rule has looked at.
+ * Rejects arguments that a minion would interpret differently than the rules: any other map with
+ * the mark, and keywords that begin with two underscores.
  * @throws MasterError ERR_ARGS
  */
 export function checkArguments(separate: SeparateArguments): SeparateArguments {
@@ -52,12 +52,15 @@ export function checkArguments(separate: SeparateArguments): SeparateArguments {
 }
 
 function oddMark(): MasterError {
-  const problem = `${keywordMark} is the mark of the last value of arg, and its value is true; use kwarg`;
+  const problem = `${keywordMark} is only allowed in the last value of arg, with the value true; use kwarg`;
   return new MasterError('ERR_ARGS', problem);
 }
 
 function reservedKeyword(name: string): MasterError {
-  return new MasterError('ERR_ARGS', `${name}: keywords that begin with __ are Salt's own`);
+  return new MasterError(
+    'ERR_ARGS',
+    `${name}: keywords that begin with __ are reserved for Salt; rename it`,
+  );
 }
 
 function hasMark(value: WireValue): boolean {
@@ -67,8 +70,8 @@ function hasMark(value: WireValue): boolean {
 }
 
 /**
- * The `arg` of a publication: positional values first, keywords as one last map with the mark; for
- * several functions such a list for each.
+ * Returns the `arg` of a publication: positional values first, then keywords as one map with the
+ * mark. For several functions, the result is such a list for each of them.
  * @throws MasterError ERR_ARGS
  */
 export function toArguments({ fun, arg = [], kwarg = {} }: Call): WireValue[] {
@@ -78,23 +81,32 @@ export function toArguments({ fun, arg = [], kwarg = {} }: Call): WireValue[] {
   }
   for (const name of fun) checkName(name);
   if (Object.keys(kwarg).length > 0) {
-    throw new MasterError('ERR_ARGS', 'kwarg is for one function; for several, use arg');
+    throw new MasterError(
+      'ERR_ARGS',
+      'kwarg is allowed for a single function only; for several, use arg',
+    );
   }
   if (fun.length === 0 || fun.length > maxFunctions) {
-    throw new MasterError('ERR_ARGS', `fun is a list of ${fun.length}; expected 1 to 1000 names`);
+    throw new MasterError('ERR_ARGS', `fun has ${fun.length} names; it must have 1 to 1000`);
   }
   if (arg.length !== fun.length || !arg.every(Array.isArray)) {
-    throw new MasterError('ERR_ARGS', 'arg is not a list of arguments for each function');
+    throw new MasterError('ERR_ARGS', 'arg must contain one list of arguments for each function');
   }
   return arg.map((list) => joinKeywords(separateKeywords(list)));
 }
 
-/** Keywords last, as one map with the mark, which no keyword stands in the place of. */
+/**
+ * Appends keywords as one map with the mark. The mark is set last, so that no keyword can replace
+ * it.
+ */
 export function joinKeywords({ arg, kwarg }: SeparateArguments): WireValue[] {
   return Object.keys(kwarg).length === 0 ? [...arg] : [...arg, { ...kwarg, [keywordMark]: true }];
 }
 
 function checkName(fun: string): void {
   if (isFunctionName(fun)) return;
-  throw new MasterError('ERR_ARGS', 'fun is not the name of a function; expected module.function');
+  throw new MasterError(
+    'ERR_ARGS',
+    'fun is not a function name: it must have the form module.function',
+  );
 }

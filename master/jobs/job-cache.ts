@@ -1,8 +1,3 @@
-/**
- * Stored jobs and their returns. A bounded number of jobs is also held in memory, so that a return
- * costs no look-up.
- */
-
 import { KeyedMutex } from '#runtime';
 import { type Entry, type Key, type Operation, type Store, StoreError } from '#store';
 import { type JobReturn, MasterError } from '../api/index.ts';
@@ -16,44 +11,47 @@ const markKey = (minionId: string, mark: string): Key => ['self-made', minionId,
 const returnKey = (jid: string, { minion, resource }: JobReturn): Key =>
   resource === undefined ? ['returns', jid, minion] : ['returns', jid, minion, resource];
 
-/** How many jobs are known by heart; older ones are read from the store again when asked for. */
+/** Maximum number of jobs in memory. Older ones are read from the store when needed. */
 const maxRemembered = 2_000;
-/** For how many minions all of them together: a job knows each of its own. */
+/** Maximum number of minions of all jobs in memory. Each job holds the set of its minions. */
 const maxRememberedMinions = 250_000;
 
-/** A job that was kept, and the end of listening to it. */
+/** Stored job, with a function that removes its listener. */
 export interface AddedJob {
   readonly job: Job;
   readonly stopListening: () => void;
 }
 
-/** Jobs under way that are told of. */
+/** Maximum number of unfinished jobs in a listing. */
 const maxUnderWay = 100;
 
 export interface JobCacheOptions {
   readonly store: Store;
-  /** `job_cache`: whether anything is kept at all. */
+  /** `job_cache`: whether jobs are stored at all. */
   readonly isOn: boolean;
-  /** `keep_jobs_seconds`, in milliseconds, of jobs that are published from now on. */
+  /** `keep_jobs_seconds` in milliseconds, for jobs that are published from now on. */
   readonly keepMs: number;
-  /** As long as a request that was sent once can still be opened, milliseconds. */
+  /** Time during which a request can still be decrypted after it was sent, in milliseconds. */
   readonly keepMarksMs: number;
   readonly now: () => number;
-  /** Whether the process that was to send it ended before it did. Default: not known. */
+  /**
+   * Returns whether the process that was to send a publication ended before it did. Default:
+   * unknown.
+   */
   readonly wasNeverSent?: (publication: PublicationId) => boolean;
-  /** Whether other members of a cluster keep jobs in the same store. Default false. */
+  /** Whether other members of a cluster store jobs in the same store. Default: false. */
   readonly isShared?: boolean;
 }
 
 /**
- * The jobs that were published and what came back, in the store for `keep_jobs_seconds`. What is
- * under way is remembered as well, so that a return costs no look-up.
+ * Published jobs and their returns. They are stored for `keep_jobs_seconds`. A limited number is
+ * also held in memory, so that a return needs no look-up.
  */
 export class JobCache {
   readonly #options: JobCacheOptions;
   #keepMs: number;
   readonly #mutex = new KeyedMutex();
-  /** Returns that are being written by this master, in a cluster. */
+  /** Returns that this master is currently storing, used in a cluster. */
   readonly #taking = new Set<string>();
   readonly #remembered = new Map<string, Job>();
   #rememberedMinions = 0;
@@ -63,16 +61,17 @@ export class JobCache {
     this.#keepMs = options.keepMs;
   }
 
-  /** Keeps jobs that are published from now on so many milliseconds. */
+  /** Sets the storage time for jobs that are published from now on. */
   keepFor(milliseconds: number): void {
     this.#keepMs = milliseconds;
   }
 
   /**
-   * Keeps a job; durable when it resolves, so that no return of it comes to an unknown job.
-   * @param onReturn listens from the beginning: what is listened to is not forgotten
-   * @param also is written with it
-   * @throws MasterError ERR_ARGS where a member of the cluster has a job of that jid already
+   * Stores a job. It is durable when this resolves, so that its returns never refer to an unknown
+   * job.
+   * @param onReturn listener from the beginning; a job with a listener is not evicted
+   * @param also operations to write together with the job
+   * @throws MasterError ERR_ARGS if a member of the cluster has a job with this jid
    */
   async add(
     record: JobRecord,
@@ -88,14 +87,15 @@ export class JobCache {
 
   async #addOnce(job: Job, record: JobRecord, also: readonly Operation[]): Promise<void> {
     const { jid } = record;
-    // Other members publish it, and take returns, before the write is acknowledged here.
+    // Other members publish the job, and accept returns, before the write is acknowledged here.
     if (!this.#remembered.has(jid)) this.remember(job);
     try {
       const isFirst = await this.#writeOnce([
         { ...this.#putRecord(record), ifRevision: 0 },
         ...also,
       ]);
-      if (!isFirst) throw new MasterError('ERR_ARGS', `there is a job ${jid} already`);
+      if (!isFirst)
+        throw new MasterError('ERR_ARGS', `job ${jid} already exists; omit jid or choose another`);
     } catch (error) {
       if (this.#remembered.get(jid) === job) this.#forget(jid);
       throw error;
@@ -103,10 +103,10 @@ export class JobCache {
   }
 
   /**
-   * Publishes a job to more minions under its jid; durable when it resolves.
-   * @param job of that jid
-   * @param slice the same for the minions that it has not been for yet, or was never sent to
-   * @param also is written with it
+   * Adds minions to a job under its jid. Durable when it resolves.
+   * @param job the existing job
+   * @param slice the same job for minions that it does not include yet, or that never received it
+   * @param also operations to write together with it
    */
   async extend(job: Job, slice: JobRecord, also: readonly Operation[] = []): Promise<void> {
     const { jid, minions } = slice;
@@ -115,7 +115,7 @@ export class JobCache {
     if (this.#remembered.get(jid) === job) this.#rememberedMinions += minions.length;
   }
 
-  /** Keeps that a job is published once more; durable when it resolves. */
+  /** Records that a job is published again. Durable when it resolves. */
   async publishAgain(
     jid: string,
     publication: PublicationId,
@@ -128,28 +128,28 @@ export class JobCache {
     await this.#change(jid, again, also);
   }
 
-  /** Another member of the cluster may have published a job to more minions. */
+  /** Adds the minions to which another member of the cluster may have published a job. */
   noteExtended(entry: Pick<Entry, 'key' | 'value'>): void {
     const job = this.#remembered.get(entry.key.at(-1) ?? '');
     job?.extend(jobRow.decode(entry).minions);
   }
 
-  /** Whether this master is keeping a return of a minion right now. */
+  /** Returns whether this master is currently storing a return of a minion. */
   isTaking(jid: string, minion: string): boolean {
     return this.#taking.has(takingName(jid, minion));
   }
 
-  /** The minions of a job that it was certainly never sent to: its process ended before. */
+  /** Returns the minions that certainly never received a job, because the sending process ended. */
   notSentTo(record: JobRecord): ReadonlySet<string> {
     return minionsOfPublications(record, this.#options.wasNeverSent ?? (() => false));
   }
 
-  /** Keeps that subscribers were passed over when a job was published. */
+  /** Records the number of subscribers that were skipped when a job was published. */
   async addSkipped(jid: string, count: number): Promise<void> {
     await this.#change(jid, (kept) => ({ ...kept, skipped: (kept.skipped ?? 0) + count }));
   }
 
-  /** One change of a job after the other: slices of a batch are published side by side. */
+  /** Serialises changes of a job, because slices of a batch are published concurrently. */
   async #change(
     jid: string,
     change: (kept: JobRecord) => JobRecord,
@@ -162,7 +162,7 @@ export class JobCache {
     });
   }
 
-  /** Knows a job by heart only; its returns are told and not kept. */
+  /** Adds a job in memory only. Its returns are reported but not stored. */
   remember(job: Job): Job {
     this.#forget(job.jid);
     this.#remembered.set(job.jid, job);
@@ -171,7 +171,7 @@ export class JobCache {
     return job;
   }
 
-  /** The job of this jid, if one was published. */
+  /** Returns the job with this jid, if one was published. */
   async find(jid: string): Promise<Job | undefined> {
     const known = this.#remembered.get(jid);
     if (known !== undefined) return known;
@@ -183,8 +183,9 @@ export class JobCache {
   }
 
   /**
-   * Keeps a return, durable when it resolves.
-   * @returns false if that of the minion, or of its resource, was kept already; it stays as it was
+   * Stores a return. Durable when it resolves.
+   * @returns false if a return of the minion, or of its resource, was already stored; it is
+   * unchanged
    */
   async addReturn(jid: string, result: JobReturn): Promise<boolean> {
     if (!this.#options.isShared) return this.#writeOnce([this.#putReturn(jid, result)]);
@@ -199,16 +200,19 @@ export class JobCache {
     }
   }
 
-  /** Another member took the same return, and this one did not look because it took it too. */
+  /**
+   * Reports a return that another member has stored. This member was storing it too and ignored the
+   * change.
+   */
   async #answerByKept(jid: string, result: JobReturn): Promise<void> {
     const kept = await this.#options.store.get(returnKey(jid, result));
     if (kept !== undefined) this.#remembered.get(jid)?.answer(returnRow.decode(kept));
   }
 
   /**
-   * Keeps a job that a minion started itself together with its return.
-   * @param mark of the request, so that its repetition is no other job
-   * @returns false if that request was kept already
+   * Stores a job that a minion started itself, with its return.
+   * @param mark mark of the request, so that its repetition is not a second job
+   * @returns false if the request was already stored
    */
   async addSelfMade(
     record: JobRecord,
@@ -223,38 +227,38 @@ export class JobCache {
     ]);
   }
 
-  /** Keeps the mark of a self-made job alone; see {@link addSelfMade}. */
+  /** Stores only the mark of a self-started job. See {@link addSelfMade}. */
   async addMark(minionId: string, mark: string | undefined): Promise<boolean> {
     return this.#writeOnce(this.#putMark(minionId, mark));
   }
 
-  /** Whether a self-made job of this mark is known. */
+  /** Returns whether a self-started job with this mark is stored. */
   async hasMark(minionId: string, mark: string | undefined): Promise<boolean> {
     if (mark === undefined) return false;
     return (await this.#options.store.get(markKey(minionId, mark))) !== undefined;
   }
 
-  /** The job's description, if it is still kept. */
+  /** Returns the record of a job, if it is still stored. */
   async record(jid: string): Promise<JobRecord | undefined> {
     const entry = await this.#options.store.get(jobKey(jid));
     return entry === undefined ? undefined : jobRow.decode(entry);
   }
 
-  /** Jobs that are kept, the latest jid first. */
+  /** Yields the stored jobs, latest jid first. */
   async *records(limit: number): AsyncIterableIterator<JobRecord> {
     for await (const entry of this.#options.store.list(['jobs'], { reverse: true, limit })) {
       yield jobRow.decode(entry);
     }
   }
 
-  /** The job, if it is known by heart. */
+  /** Returns the job if it is held in memory. */
   remembered(jid: string): Job | undefined {
     return this.#remembered.get(jid);
   }
 
   /**
-   * Jobs that are not over, the latest first: somebody follows them, minions say that they are at
-   * it, or they were published less than `idleTimeoutMs` ago. At most 100.
+   * Returns unfinished jobs, latest first. A job is unfinished if a caller follows it, minions
+   * confirmed that it runs, or it was published less than `idleTimeoutMs` ago. At most 100.
    */
   underWay(idleTimeoutMs: number): readonly Job[] {
     const since = this.#options.now() - idleTimeoutMs;
@@ -265,7 +269,7 @@ export class JobCache {
     return found.reverse().slice(0, maxUnderWay);
   }
 
-  /** What has come back for a job. */
+  /** Yields the returns of a job. */
   async *returns(jid: string): AsyncIterableIterator<JobReturn> {
     for await (const entry of this.#options.store.list(['returns', jid]))
       yield returnRow.decode(entry);
@@ -322,7 +326,9 @@ function takingName(jid: string, minion: string): string {
   return `${jid} ${minion}`;
 }
 
-/** A job id that no job has: the clock may have gone back since an earlier run of the master. */
+/**
+ * Returns an unused job id. The clock may have been set back since an earlier run of the master.
+ */
 export async function freshJid(
   nextJid: () => string,
   jobs: Pick<JobCache, 'find'>,

@@ -1,10 +1,10 @@
-/** Events about jobs: the one of a new job, and those of failed states [WIRE 14.2, 14.3]. */
+/** Events about new jobs and failed states [WIRE 14.2, 14.3]. */
 
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { tags } from '../events/index.ts';
 import type { JobRecord } from './job-row.ts';
 
-/** The `salt/job/<jid>/new` event's data [WIRE 14.2]. */
+/** Returns the data of the event `salt/job/<jid>/new` [WIRE 14.2]. */
 export function newJobEvent(record: JobRecord): WireMap {
   return {
     jid: record.jid,
@@ -26,7 +26,7 @@ interface NamedEvent {
   readonly data: WireMap;
 }
 
-/** Two events a failed state: Salt's old form, and the one under the job's tag. */
+/** Returns two events for each failed state: Salt's old form, and the one under the job's tag. */
 export function stateErrorEvents(load: WireMap, jid: string, minionId: string): NamedEvent[] {
   const { fun, retcode } = load;
   const results = load.return;

@@ -1,5 +1,3 @@
-/** The return of a minion to a job: its stored row, and the meaning of its fields. */
-
 import Type from 'typebox';
 import { isWireMap, localField, unpackLocal, type WireValue } from '#minion-protocol';
 import { defineRow, type RowCodec, Texts } from '#store';
@@ -7,7 +5,7 @@ import type { JobReturn } from '../api/index.ts';
 
 const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
 
-/** Rows `returns/<jid>/<minion>` and `returns/<jid>/<minion>/<resource>`. */
+/** Row codec for `returns/<jid>/<minion>` and `returns/<jid>/<minion>/<resource>`. */
 export const returnRow: RowCodec<JobReturn> = defineRow({
   name: 'return',
   schema: Type.Object({
@@ -24,14 +22,14 @@ export const returnRow: RowCodec<JobReturn> = defineRow({
   unversioned: unpackLocal,
 });
 
-/** The name that a result is shown under: that of the minion, or of what it manages. */
+/** Returns the id under which a result is shown: the minion's, or that of its resource. */
 export function returnerOf({ minion, resource }: Pick<JobReturn, 'minion' | 'resource'>): string {
   return resource ?? minion;
 }
 
 /**
- * Whether a minion's `retcode` says that it failed: not 0, or, where several functions ran, a map
- * with one that is not [salt cli/salt.py _get_retcode].
+ * Returns whether a minion's `retcode` indicates a failure: it is not 0, or for several functions a
+ * map with a value that is not 0 [salt cli/salt.py _get_retcode].
  */
 export function isFailureCode(retcode: WireValue): boolean {
   if (retcode instanceof Map) return [...retcode.values()].some(isFailureCode);

@@ -1,41 +1,39 @@
-/** The stored row of a job, and the publications that brought the job to its minions. */
-
 import Type from 'typebox';
 import { localField, unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
 import { defineRow, type RowOf, Texts } from '#store';
 import type { PublicationId } from './publication-log.ts';
 
-/** A publication that brought a job to some of its minions. */
+/** Publication that sent a job to some of its minions. */
 interface JobPublication extends PublicationId {
-  /** How many: the next ones in the list of the job's minions. */
+  /** Number of its minions: the next ones in the list of the job's minions. */
   readonly minions: number;
 }
 
 const fields = {
   jid: Type.String(),
-  /** A list: several functions in one job. */
+  /** Function, or a list of several functions in one job. */
   fun: Type.Union([Type.String(), Texts]),
   /**
-   * Positional values, keywords last as a map with `__kwarg__` [WIRE 11.5]. For several functions
-   * such a list for each.
+   * Positional values, then keywords as a map with `__kwarg__` [WIRE 11.5]. For several functions,
+   * such a list for each of them.
    */
   arg: Type.Unsafe<readonly WireValue[]>(Type.Array(Type.Unknown())),
   tgt: Type.Union([Type.String(), Texts]),
   tgtType: Type.String(),
   user: Type.String(),
-  /** Ids that it was published to. */
+  /** Ids to which the job was published. */
   minions: Texts,
-  /** Names in the target that it was not published to. */
+  /** Names in the target to which the job was not published. */
   missing: Texts,
   /** Present if the rights of the user limited the target. */
   isNarrowed: Type.Optional(Type.Literal(true)),
-  /** Milliseconds since 1970. */
+  /** Time of the publication, in milliseconds since 1970. */
   publishedAt: Type.Number(),
-  /** Whether a minion started it itself (`jid: req`). */
+  /** Whether a minion started the job itself (`jid: req`). */
   selfMade: Type.Boolean(),
-  /** Subscribers that were passed over because their queue was full. Absent: none. */
+  /** Number of subscribers that were skipped because their queue was full. Default: 0. */
   skipped: Type.Optional(Type.Number()),
-  /** Which minions it was published to together, in their order. Absent: not known. */
+  /** Publications of the job, in the order of its minions. Absent if unknown. */
   publications: Type.Optional(
     Type.Unsafe<readonly JobPublication[]>(
       Type.Array(
@@ -43,13 +41,13 @@ const fields = {
       ),
     ),
   ),
-  /** As it was published with the job. */
+  /** Metadata that was published with the job. */
   metadata: Type.Optional(Type.Unsafe<WireMap>(Type.Object({}))),
-  /** The minion that asked for it. Absent: an operator, or a service. */
+  /** Minion that requested the job. Absent for operators and services. */
   requestedBy: Type.Optional(Type.String()),
 };
 
-/** Rows `jobs/<jid>` [WIRE 15.4]. */
+/** Row codec for `jobs/<jid>` [WIRE 15.4]. */
 export const jobRow = defineRow({
   name: 'job',
   schema: Type.Object(fields),
@@ -57,7 +55,7 @@ export const jobRow = defineRow({
   unversioned: unpackLocal,
 });
 
-/** A published job, as it is stored. */
+/** Stored record of a published job. */
 export type JobRecord = RowOf<typeof jobRow>;
 
 interface Slice {
@@ -65,7 +63,7 @@ interface Slice {
   readonly minions: readonly string[];
 }
 
-/** The minions of those publications of a job for which `isMeant` is true. */
+/** Returns the minions of those publications of a job for which `isMeant` returns true. */
 export function minionsOfPublications(
   record: JobRecord,
   isMeant: (publication: PublicationId) => boolean,
@@ -74,7 +72,9 @@ export function minionsOfPublications(
   return new Set(meant.flatMap(({ minions }) => minions));
 }
 
-/** The job with one more slice, whose minions are in no other one then. */
+/**
+ * Returns the record with one more slice. The slice's minions are removed from all other slices.
+ */
 export function withSlice(kept: JobRecord, slice: JobRecord): JobRecord {
   const added = new Set(slice.minions);
   const isLeft = (id: string): boolean => !added.has(id);

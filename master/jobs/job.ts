@@ -1,26 +1,24 @@
-/** Jobs that the master holds in memory. */
-
 import type { JobReturn } from '../api/index.ts';
 import type { JobRecord } from './job-row.ts';
 
 const nobody: ReadonlySet<string> = new Set();
 
 /**
- * A job that the master still knows by heart: who it is for, who has answered. Thousands are known,
- * nearly all of them over: what only one under way needs is made when it does.
+ * Job in memory, with its minions and the received returns. Thousands are held, nearly all
+ * finished, so the data of running jobs is allocated only when needed.
  */
 export class Job {
   readonly jid: string;
   readonly fun: string | readonly string[];
-  /** Whether its returns are kept. Not so for the master's own `find_job` rounds. */
+  /** Whether its returns are stored. False for the master's own `find_job` calls. */
   readonly isKept: boolean;
-  /** Milliseconds since 1970. */
+  /** Time of the publication, in milliseconds since 1970. */
   readonly publishedAt: number;
   readonly #minions: Set<string>;
   #answered: Set<string> | undefined;
-  /** Resources that have answered, by the minions that manage them. */
+  /** Resources that have returned, by the minions that manage them. */
   #resources: Map<string, Set<string>> | undefined;
-  /** What minions return for in place of themselves. */
+  /** Resources that minions return for instead of themselves. */
   #expected: Map<string, ReadonlySet<string>> | undefined;
   #running: ReadonlySet<string> = nobody;
   #listeners: Set<(result: JobReturn) => void> | undefined;
@@ -40,28 +38,30 @@ export class Job {
     return this.#minions;
   }
 
-  /** It is published to more minions under its jid: the next slice of a batch. */
+  /** Adds minions to which the job is published under its jid: the next slice of a batch. */
   extend(minions: readonly string[]): void {
     for (const minion of minions) this.#minions.add(minion);
   }
 
-  /** Whether a minion has answered, or a resource of it. */
+  /** Returns whether a minion, or one of its resources, has returned. */
   hasAnswered(minionId: string, resource?: string): boolean {
     if (resource === undefined) return this.#answered?.has(minionId) === true;
     return this.#resources?.get(minionId)?.has(resource) === true;
   }
 
-  /** These minions return for these resources, in place of themselves. */
+  /** Sets the resources that minions return for instead of themselves. */
   expectResources(resources: ReadonlyMap<string, ReadonlySet<string>>): void {
     if (resources.size > 0) this.#expected = new Map([...(this.#expected ?? []), ...resources]);
   }
 
-  /** What a minion returns for in place of itself; `undefined`: for itself. */
+  /** Returns the resources that a minion returns for, or `undefined` if it returns for itself. */
   expectedOf(minionId: string): ReadonlySet<string> | undefined {
     return this.#expected?.get(minionId);
   }
 
-  /** Whether all that a minion returns has come: for itself, or for each expected resource. */
+  /**
+   * Returns whether a minion has returned completely: for itself, or for each expected resource.
+   */
   isOver(minionId: string): boolean {
     if (this.hasAnswered(minionId)) return true;
     const expected = this.expectedOf(minionId);
@@ -71,29 +71,31 @@ export class Job {
     return [...expected].every((id) => answered.has(id));
   }
 
-  /** Whether any resource of a minion has answered. */
+  /** Returns whether any resource of a minion has returned. */
   hasResourceAnswer(minionId: string): boolean {
     return this.#resources?.has(minionId) === true;
   }
 
-  /** How many have answered since it is known by heart. */
+  /** Number of minions that have returned while the job was in memory. */
   get answered(): number {
     return this.#answered?.size ?? 0;
   }
 
-  /** Minions that said last time they were asked that they are still at it. */
+  /** Minions that confirmed, when last asked, that the job still runs. */
   get running(): ReadonlySet<string> {
     return this.#running;
   }
 
-  /** Remembers which of the minions that were asked said that they are at it. */
+  /** Updates the running minions after some minions were asked. */
   noteRunning(asked: readonly string[], running: ReadonlySet<string>): void {
     const others = new Set(this.#running);
     for (const minion of asked) others.delete(minion);
     this.#running = new Set([...others, ...running]);
   }
 
-  /** Tells everybody who waits. A second return of the same minion or resource tells nobody. */
+  /**
+   * Reports a return to all listeners. A second return of the same minion or resource is ignored.
+   */
   answer(result: JobReturn): void {
     const { minion, resource } = result;
     if (this.hasAnswered(minion, resource)) return;
@@ -113,7 +115,7 @@ export class Job {
     this.#resources.set(minion, answered.add(resource));
   }
 
-  /** Calls `listener` for each return from now on, until the given function is called. */
+  /** Calls the listener for each later return. Returns a function that removes it. */
   onReturn(listener: (result: JobReturn) => void): () => void {
     this.#listeners ??= new Set();
     this.#listeners.add(listener);

@@ -1,5 +1,3 @@
-/** The interface `jobs`. */
-
 import type { InProcessJobsApi, JobProgress } from '../api/index.ts';
 import { runBatch } from './batch.ts';
 import { idleTimeoutMs, listJobs, showJob } from './history.ts';

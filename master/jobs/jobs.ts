@@ -1,5 +1,3 @@
-/** Opens the jobs of a master. */
-
 import type { MasterTransport } from '#minion-protocol';
 import type { InProcessJobsApi, JobUpdate, MinionInfo, PresentMinion } from '../api/index.ts';
 import type { Audit } from '../audit/index.ts';
@@ -27,39 +25,45 @@ export interface JobDeps extends ModuleDeps {
   readonly audit: Audit;
   readonly events: Events;
   readonly transports: readonly MasterTransport[];
-  /** Jobs that other members of the cluster have. Default: there are none. */
+  /** Jobs of other cluster members. Default: none. */
   readonly others?: JobsOfMembers | undefined;
 }
 
-/** Jobs, and what is known of the minions that they are for. */
+/** Jobs, and the known facts of their minions. */
 export interface Jobs {
   readonly cache: JobCache;
-  /** What became of jobs at each minion. */
+  /** Facts that determine the state of a minion in a job. */
   readonly minions: MinionFacts;
   /** Grains and pillar of minions. */
   readonly facts: KnownFacts;
-  /** What minions manage besides themselves. */
+  /** Resources that minions manage. */
   readonly resources: KnownResources;
   readonly targets: TargetResolver;
   readonly dispatcher: JobDispatcher;
   readonly api: InProcessJobsApi;
-  /** Follows a job that was published before. @throws MasterError ERR_JOB_UNKNOWN */
+  /**
+   * Follows a job that was published before.
+   * @throws MasterError ERR_JOB_UNKNOWN
+   */
   resume(jid: string, options: FollowOptions): AsyncIterable<JobUpdate>;
-  /** A job id that no job has. */
+  /** Returns an unused job id. */
   freshJid(): Promise<string>;
-  /** The minions that listen to publications. */
+  /** Returns the minions that are subscribed to publications. */
   present(): PresentMinion[];
-  /** Whether a minion is there, at any member of the cluster: see {@link Reachability}. */
+  /** Returns whether any member of the cluster can reach a minion. See {@link Reachability}. */
   isReachable(id: string): Promise<boolean>;
-  /** The accepted minions. */
+  /** Returns the accepted minions. */
   list(): MinionInfo[];
-  /** Logs which minions that are present do not connect again by themselves. */
+  /** Logs the connected minions that do not reconnect by themselves. */
   warnOfOwnRestarts(): void;
-  /** Tells who comes and goes, with `presence_events`. */
+  /** Starts the presence events, if `presence_events` is set. */
   startPresenceEvents(): void;
 }
 
-/** @throws StoreError */
+/**
+ * Opens the jobs of a master.
+ * @throws StoreError
+ */
 export async function createJobs(deps: JobDeps): Promise<Jobs> {
   const { config, context, auth, audit, events, transports } = deps;
   const { fixed } = config;
@@ -81,7 +85,7 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
   context.closers.add(publications, (it) => it.close());
   const cache = new JobCache({
     store,
-    // What one member publishes another one takes returns of.
+    // Jobs must be stored in a cluster, because any member may receive the returns.
     isOn: fixed.jobCache || cluster !== undefined,
     isShared: cluster !== undefined,
     keepMs: config.current.keepJobsSeconds * 1000,
@@ -171,7 +175,7 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
       if (minions.length === 0) return;
       context.log.warn(
         { minions },
-        'these minions do not connect again: restart each after the master',
+        'these minions do not reconnect by themselves; restart each of them after the master',
       );
     },
     startPresenceEvents: () => {
@@ -183,7 +187,7 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
   };
 }
 
-/** Where nothing is known yet, what a salt-master knew is taken over. */
+/** Opens the facts of minions. If none are stored yet, imports those of a salt-master. */
 async function openFacts(
   { config: { fixed: config }, context, auth }: JobDeps,
   hasKey: (id: string) => boolean,
@@ -205,7 +209,7 @@ async function openFacts(
     maxBytes: 2 * maxBytes,
     log,
   });
-  if (count > 0) log.info({ minions: count }, 'minion data taken over from salt-master');
+  if (count > 0) log.info({ minions: count }, 'minion data imported from salt-master');
   return facts;
 }
 

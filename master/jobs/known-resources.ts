@@ -1,5 +1,3 @@
-/** Resources that minions of Salt 3008 and later manage. */
-
 import Type from 'typebox';
 import {
   isValidMinionId,
@@ -16,7 +14,7 @@ const prefix: Key = ['minion-resources'];
 
 const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
 
-/** Rows `minion-resources/<id>`: what the minion has registered. */
+/** Row codec for `minion-resources/<id>`: the registration of a minion. */
 const resourcesRow = defineRow({
   name: 'resources',
   schema: Type.Object({ resources: AnyValue, grains: AnyValue }),
@@ -24,27 +22,28 @@ const resourcesRow = defineRow({
   unversioned: unpackLocal,
 });
 
-/** What a minion registers, as it was sent. */
+/** Registration of a minion, as it was sent. */
 export interface Registration {
-  /** Type → list of ids. */
+  /** Map of resource types to lists of ids. */
   readonly resources: WireValue | undefined;
-  /** `type:id` → grains. */
+  /** Map of `type:id` to grains. */
   readonly grains: WireValue | undefined;
 }
 
 export interface KnownResourcesOptions {
   readonly store: Store;
-  /** `grains_bytes`: of all that one minion registers; 0: any size. */
+  /** `grains_bytes`: maximum size of a registration, in bytes. 0 means no limit. */
   readonly maxBytes: number;
-  /** Whether an id has a key in any state. */
+  /** Returns whether an id has a key in any state. */
   readonly hasKey: (id: string) => boolean;
-  /** Whose members share them. Default: none. */
+  /** Cluster whose members share the resources. Default: none. */
   readonly cluster?: Pick<Cluster, 'follow'> | undefined;
 }
 
 /**
- * The resources that each minion has registered last. They are the minion's own word: they say
- * whom a target means, and whose returns it may bring, and give no rights.
+ * Resources of Salt 3008 and later that each minion registered last. These are claims of the
+ * minion. They determine which minions a target matches, and for which resources a minion may
+ * return, but grant no rights.
  */
 export class KnownResources {
   readonly #options: KnownResourcesOptions;
@@ -54,7 +53,10 @@ export class KnownResources {
     this.#options = options;
   }
 
-  /** Reads what is stored. @throws StoreError ERR_STORE_CORRUPT */
+  /**
+   * Opens the stored registrations.
+   * @throws StoreError ERR_STORE_CORRUPT
+   */
   static async open(options: KnownResourcesOptions): Promise<KnownResources> {
     const known = new KnownResources(options);
     options.cluster?.follow(prefix, (change) => {
@@ -72,12 +74,12 @@ export class KnownResources {
     return known;
   }
 
-  /** What a minion manages; `undefined`: nothing. */
+  /** Returns the resources of a minion, or `undefined` if it has none. */
   of(minionId: string): MinionResources | undefined {
     return this.#resources.get(minionId);
   }
 
-  /** Whether a minion manages a resource of this id, which is not the id of a minion. */
+  /** Returns whether a minion manages a resource of this id. An id of a minion does not count. */
   has(minionId: string, resourceId: string): boolean {
     const resources = this.of(minionId);
     if (resources === undefined || this.#options.hasKey(resourceId)) return false;
@@ -86,8 +88,8 @@ export class KnownResources {
   }
 
   /**
-   * Keeps what a minion registers in place of what it registered before; on disk when it resolves.
-   * @returns false for what has another form or is too large: nothing changes then
+   * Stores a registration in place of the previous one. Durable when it resolves.
+   * @returns false if it is invalid or too large; nothing changes then
    */
   async keep(minionId: string, { resources, grains }: Registration): Promise<boolean> {
     const read = readResources(resources);
@@ -99,7 +101,7 @@ export class KnownResources {
     const { store, maxBytes, hasKey } = this.#options;
     const value = resourcesRow.encode({ resources: resources ?? null, grains: grains ?? null });
     if (maxBytes > 0 && value.length > maxBytes) return false;
-    // Its key may be deleted at this moment.
+    // The minion's key may have been deleted in the meantime.
     if (!hasKey(minionId)) return true;
     this.#resources.set(minionId, read);
     await store.write([{ op: 'put', key: [...prefix, minionId], value }]);
@@ -112,14 +114,20 @@ export class KnownResources {
   }
 }
 
-/** @throws StoreError ERR_STORE_CORRUPT */
+/**
+ * Decodes a row.
+ * @throws StoreError ERR_STORE_CORRUPT
+ */
 function unpackResources(entry: Pick<Entry, 'key' | 'value'>): MinionResources {
   const resources = readResources(resourcesRow.decode(entry).resources);
   if (resources !== undefined) return resources;
-  throw new StoreError('ERR_STORE_CORRUPT', 'stored resources have an unknown form');
+  throw new StoreError('ERR_STORE_CORRUPT', 'stored resources have an invalid form');
 }
 
-/** @returns only types that have resources; `undefined` for what is no map of lists of ids */
+/**
+ * Parses a registration.
+ * @returns only types with resources, or `undefined` if it is not a map of lists of ids
+ */
 function readResources(value: WireValue | undefined): MinionResources | undefined {
   if (!isWireMap(value)) return undefined;
   const resources = new Map<string, ReadonlySet<string>>();

@@ -25,12 +25,12 @@ import type { Seal } from '../auth/index.ts';
 import type { Cluster } from '../context/index.ts';
 
 const endBytes = 4;
-/** Characters of all names of a list; longer ones are not shared. */
+/** Maximum length of all names of a shared list, in characters. */
 const maxListLength = 8192;
 
 /**
- * Names of grains and pillar keys, each kept once however many minions have it. Bounded, because
- * minions may make names up: what comes after the last is not shared.
+ * Names of grains and pillar keys, each stored once for all minions. The number is limited, because
+ * minions may invent names. Names beyond the limit are not shared.
  */
 export class SharedNames {
   readonly #names = new Map<string, string>();
@@ -39,15 +39,15 @@ export class SharedNames {
   readonly #maxLists: number;
 
   /**
-   * @param maxNames default 20,000, more than any fleet's grains and pillars have
-   * @param maxLists default 1000: minions of one kind have the same names
+   * @param maxNames default 20,000, which exceeds the names in any fleet's grains and pillar
+   * @param maxLists default 1000; minions of one kind have the same names
    */
   constructor(maxNames = 20_000, maxLists = 1000) {
     this.#maxNames = maxNames;
     this.#maxLists = maxLists;
   }
 
-  /** How many are kept. */
+  /** Number of shared names. */
   get size(): number {
     return this.#names.size;
   }
@@ -59,7 +59,7 @@ export class SharedNames {
     return name;
   }
 
-  /** The names, in one list for all minions that have just these. */
+  /** Returns a list of names that is shared by all minions with exactly these names. */
   shareAll(names: readonly string[]): readonly string[] {
     const text = JSON.stringify(names);
     const known = this.#lists.get(text);
@@ -71,7 +71,7 @@ export class SharedNames {
   }
 }
 
-/** Grains or pillar, in the row of a minion: names, and the value of each in the local dialect. */
+/** Row codec for grains or pillar within the row of a minion: names, and packed values. */
 const packedFactsRow = defineRow({
   name: 'facts',
   schema: Type.Object({ names: Texts, values: Type.Array(Bytes) }),
@@ -81,14 +81,14 @@ const packedFactsRow = defineRow({
   },
 });
 
-/** Rows `minion-data/<id>`. */
+/** Row codec for `minion-data/<id>`. */
 const factsRow = defineRow({
   name: 'minion data',
   schema: Type.Object({
     grains: Type.Optional(Bytes),
-    /** Sealed. */
+    /** Sealed pillar. */
     pillar: Type.Optional(Bytes),
-    /** Sealed. Absent: all of the pillar is proven. */
+    /** Sealed pillar without the minion's grains. Absent if it is the same as `pillar`. */
     proven: Type.Optional(Bytes),
   }),
   unversioned: (bytes) => {
@@ -99,12 +99,12 @@ const factsRow = defineRow({
 });
 
 /**
- * Grains or pillar of one minion as they lie in memory: the values stay packed, and only those
- * that a target names are ever unpacked. As objects they take some ten times the room.
+ * Grains or pillar of one minion in memory. Values stay packed, and only those that a target names
+ * are unpacked. As objects they would take about ten times the memory.
  */
 export class PackedFacts implements FactSource {
   readonly #names: readonly string[];
-  /** Where each value ends, in four bytes each; then the values. */
+  /** End offset of each value in four bytes each, followed by the values. */
   readonly #bytes: Buffer;
 
   private constructor(names: readonly string[], values: readonly Uint8Array[]) {
@@ -129,7 +129,7 @@ export class PackedFacts implements FactSource {
   }
 
   /**
-   * What {@link PackedFacts.pack} gave.
+   * Decodes the result of {@link PackedFacts.pack}.
    * @throws StoreError ERR_STORE_CORRUPT
    */
   static unpack(entry: Pick<Entry, 'key' | 'value'>, shared: SharedNames): PackedFacts {
@@ -137,7 +137,7 @@ export class PackedFacts implements FactSource {
     return new PackedFacts(shared.shareAll(names), values);
   }
 
-  /** Names and packed values, for the store. */
+  /** Returns names and packed values, for the store. */
   pack(): Uint8Array {
     return packedFactsRow.encode({
       names: this.#names,
@@ -145,7 +145,7 @@ export class PackedFacts implements FactSource {
     });
   }
 
-  /** Bytes of the values. */
+  /** Size of the values, in bytes. */
   get size(): number {
     return this.#bytes.length - this.#names.length * endBytes;
   }
@@ -185,29 +185,29 @@ const nothingKnown: MinionFacts = { grains: undefined, pillar: undefined };
 export interface KnownFactsOptions {
   readonly store: Store;
   readonly seal: Seal;
-  /** `minion_data_cache`: whether anything is kept. */
+  /** `minion_data_cache`: whether facts are stored. */
   readonly isOn: boolean;
-  /** `grains_bytes`: of grains, and of pillar, one by one; 0: any size. */
+  /** `grains_bytes`: maximum size of grains, and of pillar, in bytes. 0 means no limit. */
   readonly maxBytes: number;
-  /** Whether an id has a key in any state; the facts of others are forgotten. */
+  /** Returns whether an id has a key in any state. Facts of other ids are deleted. */
   readonly hasKey: (id: string) => boolean;
-  /** Whose members share them. Default: none. */
+  /** Cluster whose members share the facts. Default: none. */
   readonly cluster?: Pick<Cluster, 'follow'> | undefined;
 }
 
-/** Grains and pillar of a minion, as it sent the ones and got the other. */
+/** Grains that a minion sent, and the pillar that it received. */
 export interface FactsOfMinion {
   readonly id: string;
   readonly grains: FactMap;
   readonly pillar: FactMap;
-  /** The pillar that it would have got without its grains. Default: the same. */
+  /** Pillar that the minion would have received without its grains. Default: the same. */
   readonly proven?: FactMap;
 }
 
 /**
- * The minion data cache: what minions last said of themselves, and the pillar that they got
- * [WIRE 9.3]. Pillar is sealed in the store. Grains are the minion's own word: they tell for whom
- * to wait, and must not decide what anybody may do [THREATS M-09].
+ * The minion data cache: the grains that minions sent last, and the pillar that they received [WIRE
+ * 9.3]. Pillar is sealed in the store. Grains are claims of the minion. They determine which
+ * minions a job waits for, and must not grant any rights [THREATS M-09].
  */
 export class KnownFacts {
   readonly #options: KnownFactsOptions;
@@ -218,7 +218,10 @@ export class KnownFacts {
     this.#options = options;
   }
 
-  /** Reads what is stored. @throws StoreError ERR_STORE_CORRUPT, MasterError ERR_SEAL */
+  /**
+   * Opens the stored facts.
+   * @throws StoreError ERR_STORE_CORRUPT, MasterError ERR_SEAL
+   */
   static async open(options: KnownFactsOptions): Promise<KnownFacts> {
     const known = new KnownFacts(options);
     if (!options.isOn) return known;
@@ -236,17 +239,20 @@ export class KnownFacts {
     return known;
   }
 
-  /** Of how many minions something is known. */
+  /** Number of minions with known facts. */
   get size(): number {
     return this.#facts.size;
   }
 
-  /** What is known of a minion. */
+  /** Returns the facts of a minion. */
   of(id: string): MinionFacts {
     return this.#facts.get(id) ?? nothingKnown;
   }
 
-  /** What rights may go by: of pillar what a minion's own grains have no part in [THREATS M-09]. */
+  /**
+   * Returns the facts that may determine rights. Their pillar does not depend on the minion's own
+   * grains [THREATS M-09].
+   */
   rightsOf(id: string): MinionFacts {
     const known = this.#facts.get(id);
     return known === undefined
@@ -255,21 +261,24 @@ export class KnownFacts {
   }
 
   /**
-   * Keeps the facts of minions in place of what was known; on disk when it resolves. The same
-   * facts again cost no write. Of what is too big nothing is known afterwards.
+   * Stores facts in place of previous ones. Durable when it resolves. Unchanged facts are not
+   * written. Facts that are too large become unknown.
    */
   async keep(minions: readonly FactsOfMinion[]): Promise<void> {
     const writes = minions.flatMap((minion) => this.#note(minion));
     await writeInParts(this.#options.store, writes);
   }
 
-  /** Forgets a minion. */
+  /** Deletes the facts of a minion. */
   async forget(id: string): Promise<void> {
     this.#facts.delete(id);
     await this.#options.store.write([{ op: 'delete', key: [...prefix, id] }]);
   }
 
-  /** Forgets one of the two; the minion sends both again with its next request for pillar. */
+  /**
+   * Deletes grains or pillar of a minion. The minion sends or receives both again with its next
+   * pillar request.
+   */
   async forgetPart(id: string, part: 'grains' | 'pillar'): Promise<void> {
     const known = this.#facts.get(id);
     if (known === undefined) return;
@@ -281,7 +290,9 @@ export class KnownFacts {
     await this.#options.store.write([{ op: 'put', key: [...prefix, id], value: this.#pack(rest) }]);
   }
 
-  /** In memory at once, so that a key deleted meanwhile is forgotten after it and not before. */
+  /**
+   * Updates memory immediately, so that a deletion of the key in the meantime removes the facts.
+   */
   #note({ id, grains, pillar, proven = pillar }: FactsOfMinion): Operation[] {
     if (!this.#options.isOn || !this.#options.hasKey(id)) return [];
     const known: Known = {
@@ -329,7 +340,7 @@ export class KnownFacts {
 interface Known {
   readonly grains: PackedFacts | undefined;
   readonly pillar: PackedFacts | undefined;
-  /** What of the pillar grains have no part in; `undefined`: all of it. */
+  /** Pillar that does not depend on grains. `undefined` if it is the same as `pillar`. */
   readonly proven: PackedFacts | undefined;
 }
 

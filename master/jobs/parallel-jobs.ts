@@ -1,17 +1,17 @@
 import { BoundedQueue } from '#runtime';
 import { type JobUpdate, MasterError } from '../api/index.ts';
 
-/** More than any fleet has minions. */
+/** Maximum number of pending updates. Exceeds the size of any fleet. */
 const maxWaitingUpdates = 1_000_000;
 
-/** What happened in one of the jobs. */
+/** Event in one of the jobs. */
 export type JobsEvent =
   | { readonly type: 'update'; readonly update: JobUpdate }
   | { readonly type: 'ended'; readonly minions: readonly string[] }
   | { readonly type: 'failed'; readonly error: unknown }
   | { readonly type: 'woken' };
 
-/** Follows several jobs at once, as one stream. */
+/** Follows several jobs concurrently, as one stream. */
 export class ParallelJobs {
   readonly #run: (minions: readonly string[]) => AsyncIterable<JobUpdate>;
   readonly #events = new BoundedQueue<JobsEvent>(maxWaitingUpdates, tooManyUpdates);
@@ -31,12 +31,15 @@ export class ParallelJobs {
     void this.#follow(minions);
   }
 
-  /** Makes {@link next} resolve without news. */
+  /** Makes {@link next} resolve without an update. */
   wake(): void {
     this.#events.push({ type: 'woken' });
   }
 
-  /** @throws what a job failed with */
+  /**
+   * Returns the next event.
+   * @throws the error of a failed job
+   */
   async next(): Promise<JobsEvent> {
     const { value, done } = await this.#events.next();
     if (done) return { type: 'woken' };
@@ -56,5 +59,8 @@ export class ParallelJobs {
 }
 
 function tooManyUpdates(): Error {
-  return new MasterError('ERR_JOB_LIMIT', 'the reader of this batch does not read its returns');
+  return new MasterError(
+    'ERR_JOB_LIMIT',
+    'too many unread returns: the caller of this batch does not read them',
+  );
 }

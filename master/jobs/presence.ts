@@ -19,7 +19,7 @@ import type { RequestCounters } from '../metrics/index.ts';
 
 export interface AnnouncementsOptions {
   readonly publishKey: { readonly current: { readonly key: CrypticleKey } };
-  /** PEM text of an id's accepted key. */
+  /** Returns the accepted key of an id in PEM format. */
   readonly acceptedKey: (id: string) => string | undefined;
   readonly tokens: { isGenuine(pem: string, token: Uint8Array): Promise<boolean> };
   readonly counters: RequestCounters;
@@ -29,10 +29,11 @@ export interface AnnouncementsOptions {
 const limits = { maxBytes: 4096, maxDepth: 2, maxElements: 16 };
 
 /**
- * What minions say of themselves on their publish connections: `{id, tok}` under the publish key,
- * in every protocol version [WIRE 4.2; salt/channel/server.py]. An announcement that is not
- * believed changes nothing: its connection stays anonymous and gets what everybody gets. It was
- * perhaps made a moment before the key changed, and closing would cost the minion its life.
+ * Verifies the announcements of minions on their publish connections: `{id, tok}` under the publish
+ * key, in every protocol version [WIRE 4.2; salt/channel/server.py]. An invalid announcement has no
+ * effect: its connection stays anonymous and receives what all subscribers receive. It may have
+ * been created just before a change of the key, and the minion process would not survive a closed
+ * connection.
  */
 export class Announcements {
   readonly #options: AnnouncementsOptions;
@@ -41,7 +42,7 @@ export class Announcements {
     this.#options = options;
   }
 
-  /** Never rejects: it is the transport's handler. */
+  /** Handles an announcement of the transport. Never rejects. */
   async hear(bytes: Uint8Array, peer: Peer): Promise<void> {
     try {
       const minionId = await this.#verify(bytes);
@@ -61,11 +62,11 @@ export class Announcements {
     const accepted = this.#options.acceptedKey(id);
     if (accepted === undefined || tok === undefined) return undefined;
     const isGenuine = await this.#options.tokens.isGenuine(accepted, tok);
-    // The key may have been deleted while its token was looked at.
+    // The key may have been deleted while the token was verified.
     return isGenuine && this.#options.acceptedKey(id) === accepted ? id : undefined;
   }
 
-  /** Unlike a request, the envelope has no id in version 3 either. */
+  /** Decrypts an announcement. Unlike a request, its envelope has no id even in version 3. */
   #open(bytes: Uint8Array): WireValue | undefined {
     try {
       const envelope = unpackWire(bytes, limits);
@@ -79,12 +80,12 @@ export class Announcements {
   }
 }
 
-/** The first release whose minions do not connect again over TCP [WIRE 4.2, 23.6]. */
+/** First release whose minions do not reconnect over TCP [WIRE 4.2, 23.6]. */
 const firstRelease = 3007;
 
 /**
- * The minions of these that do not connect again by themselves after a restart of the master, so
- * that they need one of their own: all over WebSocket, and those of 3007 and later over TCP.
+ * Returns the minions that do not reconnect by themselves after a restart of the master and must be
+ * restarted: all over WebSocket, and those of 3007 and later over TCP.
  */
 export function needingOwnRestart(
   present: readonly PresentMinion[],
@@ -101,11 +102,13 @@ export function needingOwnRestart(
 
 export interface PresenceEventsOptions {
   readonly bus: EventBus;
-  /** Ids of the minions that are there. */
+  /** Returns the ids of the connected minions. */
   readonly present: () => readonly string[];
 }
 
-/** Tells who is there, as Salt's master does with `presence_events` [WIRE 14.2; salt/master.py]. */
+/**
+ * Emits presence events, as Salt's master does with `presence_events` [WIRE 14.2; salt/master.py].
+ */
 export class PresenceEvents {
   readonly #options: PresenceEventsOptions;
   #before: ReadonlySet<string> = new Set();
@@ -114,7 +117,7 @@ export class PresenceEvents {
     this.#options = options;
   }
 
-  /** One look: what has changed since the last one, if anything, and who is there. */
+  /** Emits the changes since the last check, if any, and the connected minions. */
   look(): void {
     const { bus, present } = this.#options;
     const now = new Set(present());
@@ -127,7 +130,7 @@ export class PresenceEvents {
     this.#before = now;
   }
 
-  /** Looks now and every so often. */
+  /** Checks now and then periodically. */
   start(intervalMs: number): { stop: () => void } {
     this.look();
     const timer = setInterval(() => this.look(), intervalMs);
@@ -136,14 +139,17 @@ export class PresenceEvents {
   }
 }
 
-/** What is known of minions. */
+/** Known minions and their addresses. */
 export interface KnownMinions {
   readonly acceptedIds: () => readonly string[];
-  /** Where its last authenticated request came from. */
+  /** Returns the source of the minion's last authenticated request. */
   readonly lastRemote: (id: string) => HeardFrom | undefined;
 }
 
-/** The minions with an accepted key that listen to publications, in the order of their keys. */
+/**
+ * Returns the minions with an accepted key that are subscribed to publications, in the order of
+ * their keys.
+ */
 export function presentMinions(
   transports: readonly MasterTransport[],
   { acceptedIds, lastRemote }: KnownMinions,
@@ -168,10 +174,10 @@ export function presentMinions(
 
 type Place = Omit<PresentMinion, 'id' | 'isSure'>;
 
-/** Who listens, by what is known of them. */
+/** Subscribers, grouped by what is known about them. */
 class Listeners {
   readonly announced = new Map<string, Place>();
-  /** How many connections listen to everything without having said whose they are, by place. */
+  /** Number of connections per address that subscribe to everything without an announcement. */
   readonly anonymous: PlaceCounts = new PlaceCounts();
   readonly #topics = new Map<string, Place>();
 
@@ -195,7 +201,7 @@ class Listeners {
   }
 }
 
-/** How many there are at each place. By transport and then address: this is asked at sign-ins. */
+/** Counts per address. Grouped by transport and then address, because sign-ins use it. */
 class PlaceCounts {
   readonly #counts = new Map<string, Map<string, number>>();
 

@@ -1,10 +1,11 @@
 /**
- * Which publications of former processes of this master were certainly never sent. A job is stored
- * before it is sent, so a process that is killed in between leaves a job that no minion got.
+ * Detects publications of former processes of this master that were certainly never sent. A job is
+ * stored before it is sent, so a process that is killed in between leaves a job that no minion
+ * received.
  *
  * Publications are numbered in the order in which they are sent. Before one is sent, its number is
- * written to a small file. That write is not synchronised: it survives the process, and perhaps not
- * the machine. So the file counts only while the kernel runs that it was written under.
+ * written to a small file. That write is not synchronised: it survives the process, but not
+ * necessarily the machine. The file is therefore valid only while the same kernel is running.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -15,19 +16,19 @@ import { compileSchema, isDiskFull, readTextIfPresent, tryParseJson } from '#run
 import { defineRow, hasEnded, type Key, ownIdentity, type Store } from '#store';
 import { MasterError } from '../api/index.ts';
 
-/** A publication of one process of the master. */
+/** Publication of one process of the master. */
 export interface PublicationId {
-  /** Random, of that process. */
+  /** Random identifier of the process. */
   readonly process: string;
-  /** Higher than that of each publication that it sent before. */
+  /** Number, higher than that of each earlier publication of the process. */
   readonly number: number;
 }
 
 export interface PublicationLogOptions {
   readonly store: Store;
-  /** Where the file is kept. `undefined`: nothing is known of former processes. */
+  /** Directory of the file. `undefined` if the publications of former processes are unknown. */
   readonly directory: string | undefined;
-  /** For how long jobs are kept, milliseconds. */
+  /** Storage time of jobs, in milliseconds. */
   readonly keepMs: number;
   readonly now: () => number;
 }
@@ -48,20 +49,22 @@ const lineSchema = compileSchema(
 const fileName = 'publications';
 const prefix: Key = ['publications'];
 
-/** Rows `publications/<process>`: the last publication that a former process may have sent. */
+/**
+ * Row codec for `publications/<process>`: the last publication that a former process may have sent.
+ */
 const lastSentRow = defineRow({
   name: 'publication number',
   schema: Type.Object({ number: Type.Number() }),
   unversioned: (bytes) => ({ number: Number(Buffer.from(bytes).toString()) }),
 });
 
-/** Of a number in the file, so that each one replaces the whole of the one before. */
+/** Width of a number in the file, so that each number overwrites the previous one completely. */
 const digits = 16;
 
-/** Numbers publications, and remembers how far former processes came. */
+/** Numbers publications, and remembers the last numbers of former processes. */
 export class PublicationLog {
   readonly #process = randomBytes(6).toString('hex');
-  /** The last number that each former process may have sent. */
+  /** Last number that each former process may have sent. */
   readonly #lastSent: ReadonlyMap<string, number>;
   #file: NumberFile | undefined;
   #last = 0;
@@ -74,7 +77,10 @@ export class PublicationLog {
     }
   }
 
-  /** Reads what the last process left, and stores it. @throws StoreError */
+  /**
+   * Opens the log, and stores the last number of the previous process.
+   * @throws StoreError
+   */
   static async open(options: PublicationLogOptions): Promise<PublicationLog> {
     const { store, directory, keepMs, now } = options;
     const lastSent = new Map<string, number>();
@@ -91,19 +97,22 @@ export class PublicationLog {
     return new PublicationLog(lastSent, directory);
   }
 
-  /** Of the next publication. They are sent in this order, if at all. */
+  /** Returns the id of the next publication. Publications are sent in this order, if at all. */
   next(): PublicationId {
     this.#last += 1;
     return { process: this.#process, number: this.#last };
   }
 
-  /** To be called before the publication is sent. @throws MasterError ERR_MASTER_STOPPED: do not send it */
+  /**
+   * Records that a publication is about to be sent.
+   * @throws MasterError ERR_MASTER_STOPPED; the publication must not be sent then
+   */
   noteSending({ number }: PublicationId): void {
     if (this.#isClosed) throw new MasterError('ERR_MASTER_STOPPED', 'the master is closed');
     if (this.#file?.write(number) === false) this.#file = undefined;
   }
 
-  /** Whether the process that was to send it ended before it did. */
+  /** Returns whether the process that was to send a publication ended before it did. */
   wasNeverSent({ process, number }: PublicationId): boolean {
     const lastSent = this.#lastSent.get(process);
     return lastSent !== undefined && number > lastSent;
@@ -116,7 +125,7 @@ export class PublicationLog {
   }
 }
 
-/** Names a process in its first line, and has a number in its second one. */
+/** File with the identity of a process in its first line, and a number in its second. */
 class NumberFile {
   readonly #path: string;
   readonly #descriptor: number;
@@ -128,7 +137,7 @@ class NumberFile {
     this.#position = position;
   }
 
-  /** A new file in place of the one before, which its process may still have open. */
+  /** Creates a new file. The previous one may still be open in its process. */
   static create(path: string, process: string): NumberFile | undefined {
     const identity = ownIdentity();
     rmSync(path, { force: true });
@@ -143,7 +152,10 @@ class NumberFile {
     }
   }
 
-  /** @returns false if there was no room; the file is gone then, and nothing false is left */
+  /**
+   * Writes a number.
+   * @returns false if the disk is full; the file is then deleted, so that no wrong number remains
+   */
   write(number: number): boolean {
     return this.#write(String(number).padStart(digits), this.#position);
   }
@@ -156,7 +168,7 @@ class NumberFile {
     try {
       if (writeSync(this.#descriptor, text, position) === Buffer.byteLength(text)) return true;
     } catch {
-      // As if nothing had been written.
+      // Handled as if nothing had been written.
     }
     rmSync(this.#path, { force: true });
     this.close();
@@ -164,7 +176,10 @@ class NumberFile {
   }
 }
 
-/** What a process that has ended left; `undefined`: there is none, or it is not certain. */
+/**
+ * Returns the last number of a process that has ended, or `undefined` if there is none or it is
+ * uncertain.
+ */
 async function readLeftNumber(path: string): Promise<PublicationId | undefined> {
   const text = (await readTextIfPresent(path)) ?? '';
   const [line = '', number = ''] = text.split('\n');

@@ -1,5 +1,3 @@
-/** Signs publications and hands them to the transports, in the order of their serials [WIRE 11]. */
-
 import type { KeyObject } from 'node:crypto';
 import {
   type MasterTransport,
@@ -21,7 +19,7 @@ export interface PublisherOptions {
   readonly publishKey: PublishKey;
   readonly transports: readonly MasterTransport[];
   readonly rsa: Pick<Auth['rsa'], 'run'>;
-  /** Signs publications; `undefined` if `sign_pub_messages` is off. */
+  /** Key that signs publications, or `undefined` if `sign_pub_messages` is off. */
   readonly masterKey: KeyObject | undefined;
   /** `publish_signing_algorithm`. */
   readonly signingAlgorithm: SigningAlgorithm;
@@ -29,31 +27,33 @@ export interface PublisherOptions {
 }
 
 /**
- * A publication that is signed and has not left. Later ones wait for it: call {@link release} in a
- * `finally`, whether it was sent or not.
+ * Signed publication that has not been sent. Later ones wait for it, so {@link release} must be
+ * called in a `finally`, whether it was sent or not.
  */
 export interface PublicationSlot {
   readonly id: PublicationId;
   readonly serial: number;
   /**
-   * Waits until every earlier publication was sent or released, and hands this one to each transport.
-   * @param to recipients, and how long to hold it for those that subscribe later
+   * Waits until every earlier publication was sent or released, and passes this one to each
+   * transport.
+   * @param to recipients, and how long to hold it for later subscribers
    * @throws MasterError ERR_MASTER_STOPPED
    */
   send(to: Addressees): Promise<PublishOutcome>;
-  /** Gives the turn to the next publication. May be called twice. */
+  /** Ends the turn of this publication. May be called twice. */
   release(): void;
 }
 
 /**
- * Publications that are being signed at the same time: waiting for a thread takes longer than it
- * works, so that one after the other would be a few hundred a second.
+ * Maximum number of publications that are signed concurrently. Waiting for a thread takes longer
+ * than signing, so that sequential signing would be limited to a few hundred per second.
  */
 const signedAtOnce = 16;
 
 /**
- * Encrypts each publication once, whatever the number of minions. Publications are signed side by
- * side and leave in the order of their serials, because a minion drops one with a lower serial.
+ * Signs publications and sends them through the transports [WIRE 11]. Each publication is encrypted
+ * once, regardless of the number of minions. Publications are signed concurrently and sent in the
+ * order of their serials, because a minion drops one with a lower serial.
  */
 export class Publisher {
   readonly #options: PublisherOptions;
@@ -66,8 +66,8 @@ export class Publisher {
   }
 
   /**
-   * Takes the next place in the order of publications, and the next serial, and signs.
-   * @throws whatever the signature fails with; later publications are not affected
+   * Reserves the next position and serial, and signs a publication.
+   * @throws the error of the signature; later publications are not affected
    */
   async prepare(load: PublicationLoad): Promise<PublicationSlot> {
     const id = this.#options.log.next();
@@ -92,7 +92,10 @@ export class Publisher {
     }
   }
 
-  /** Publishes what need not be stored first. @param to as in {@link PublicationSlot.send} */
+  /**
+   * Publishes without storing first.
+   * @param to as in {@link PublicationSlot.send}
+   */
   async publish(load: PublicationLoad, to: Addressees): Promise<PublishOutcome> {
     const slot = await this.prepare(load);
     try {
@@ -127,16 +130,16 @@ export class Publisher {
   }
 }
 
-/** A place in a {@link TurnQueue}. */
+/** Position in a {@link TurnQueue}. */
 interface Turn {
   /** Resolves when every earlier turn was released. */
   readonly begun: Promise<void>;
   release(): void;
 }
 
-/** Turns that begin in the order in which they were taken. */
+/** Turns that start in the order in which they were taken. */
 class TurnQueue {
-  /** Turns that are not released; the first one has begun. Each entry begins its turn. */
+  /** Functions that start the turns not released yet. The first one has started. */
   readonly #waiting: (() => void)[] = [];
 
   take(): Turn {

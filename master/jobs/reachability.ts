@@ -1,5 +1,3 @@
-/** Finds out whether minions can be reached, by asking them. */
-
 import type { Logger } from 'pino';
 import { inMilliseconds } from '#runtime';
 import type { JobDispatcher } from './dispatcher.ts';
@@ -7,39 +5,43 @@ import type { JobDispatcher } from './dispatcher.ts';
 export interface ReachabilityOptions {
   readonly dispatcher: Pick<JobDispatcher, 'closing' | 'publishUnkept'>;
   readonly isAccepted: (id: string) => boolean;
-  /** Time that minions have for an answer, in milliseconds. */
+  /** Returns the time that minions have to respond, in milliseconds. */
   readonly waitMs: () => number;
   readonly log: Logger;
 }
 
-/** Age up to which an answer proves that its minion is there, in milliseconds. */
+/** Age up to which a response proves that its minion is connected, in milliseconds. */
 const freshMs = 5_000;
 
-/** Time in which questions about minions are collected for one publication, in milliseconds. */
+/** Time in which checks of minions are collected for one publication, in milliseconds. */
 const collectMs = 10;
 
-/** Time after which a minion is asked again, in milliseconds: it may have subscribed meanwhile. */
+/**
+ * Time after which a minion is asked again, in milliseconds. It may have subscribed in the
+ * meantime.
+ */
 const repeatMs = 1_500;
 
 /**
- * Answers whether minions can be reached. A connection is no proof: it may be another minion's behind
- * the same address, or that of a machine that is gone. Nor is a request: a minion signs in before it
- * subscribes. And a minion that listens may not have made a request since the start of the master.
- * The answer to `test.ping` is a proof, for a few seconds.
+ * Determines whether minions can be reached, by asking them. A connection does not prove it: it may
+ * belong to another minion behind the same address, or to a machine that no longer runs. A request
+ * does not prove it either, because a minion signs in before it subscribes. A connected minion may
+ * also have sent no request since the start of the master. A response to `test.ping` is a proof for
+ * a few seconds.
  */
 export class Reachability {
   readonly #options: ReachabilityOptions;
   readonly #questions = new Map<string, Promise<boolean>>();
-  /** Time of the last answers, by `performance.now()`; the oldest are first. */
+  /** Times of the last responses by `performance.now()`, oldest first. */
   readonly #answers = new Map<string, number>();
-  /** Minions of the next publication, each with the function that takes its answer. */
+  /** Minions of the next publication, each with a callback for its response. */
   #next: Map<string, () => void> | undefined;
 
   constructor(options: ReachabilityOptions) {
     this.#options = options;
   }
 
-  /** Returns whether a minion is there. If it did not answer a moment ago, it is asked. */
+  /** Returns whether a minion can be reached. It is asked unless it has responded recently. */
   isReachable(id: string): Promise<boolean> {
     if (!this.#options.isAccepted(id)) return Promise.resolve(false);
     this.#forgetOldAnswers();
@@ -85,7 +87,7 @@ export class Reachability {
     dispatcher
       .publishUnkept([...asked.keys()], 'test.ping', [], ({ minion }) => asked.get(minion)?.())
       .then((stopListening) => setTimeout(stopListening, waitMs()).unref())
-      .catch((error: unknown) => log.error({ err: error }, 'minions were not asked'));
+      .catch((error: unknown) => log.error({ err: error }, 'test.ping could not be published'));
   }
 
   #forgetOldAnswers(): void {

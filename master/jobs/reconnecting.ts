@@ -1,30 +1,32 @@
-/** Minions that come back after a restart of the master. */
-
 import type { LastHeard } from '../auth/index.ts';
 
 export interface ReconnectingOptions {
-  /** Minions that had signed in when the master started. */
+  /** Minions that had signed in before the master started. */
   readonly signedIn: readonly string[];
-  /** How long a publication waits for those that are away, milliseconds (`reconnect_wait`). */
+  /**
+   * Time for which a publication is held for disconnected minions, in milliseconds
+   * (`reconnect_wait`).
+   */
   readonly waitMs: number;
   readonly lastHeard: Pick<LastHeard, 'onFirst'>;
-  /** Milliseconds since 1970. */
+  /** Clock, in milliseconds since 1970. */
   readonly now: () => number;
 }
 
 /**
- * From the start of the master until every release has reconnected by itself, milliseconds:
- * minions over ZeroMQ wait up to 11 seconds (`recon_max`), 3006 over TCP a minute or more.
+ * Time from the start of the master until minions of every release have reconnected, in
+ * milliseconds. Minions over ZeroMQ wait up to 11 seconds (`recon_max`), those of 3006 over TCP a
+ * minute or more.
  */
 const reconnectMs = 120_000;
 
-/** Minions that had signed in before the master was restarted, and have not been heard since. */
+/** Minions that had signed in before a restart of the master and have sent nothing since. */
 export class Reconnecting {
   readonly #waitMs: number;
   readonly #now: () => number;
   readonly #startedAt: number;
   readonly #away: Set<string>;
-  /** When the others were heard first, milliseconds since 1970. */
+  /** Times of the first requests of the other minions, in milliseconds since 1970. */
   readonly #backAt = new Map<string, number>();
 
   constructor({ signedIn, waitMs, lastHeard, now }: ReconnectingOptions) {
@@ -38,13 +40,18 @@ export class Reconnecting {
     });
   }
 
-  /** How long a publication to these minions is held for those that subscribe later, milliseconds. */
+  /**
+   * Returns how long a publication to these minions is held for later subscribers, in milliseconds.
+   */
   holdMs(minionIds: readonly string[]): number {
     if (this.#isOver() || this.#away.size === 0) return 0;
     return minionIds.some((id) => this.#away.has(id)) ? this.#waitMs : 0;
   }
 
-  /** Whether a minion is away, or came back too late for a job that was published meanwhile. */
+  /**
+   * Returns whether a minion is disconnected, or reconnected too late for a job published
+   * meanwhile.
+   */
   isReconnecting(minionId: string, publishedAt: number): boolean {
     if (this.#isOver()) return false;
     if (this.#away.has(minionId)) return true;

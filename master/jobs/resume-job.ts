@@ -1,12 +1,10 @@
-/** Resumes jobs of an earlier master process from the stored ledger. */
-
 import { type JobReturn, type JobUpdate, MasterError } from '../api/index.ts';
 import { createJobEventQueue, type FollowDeps, followJob } from './follow-job.ts';
 import type { JobCache } from './job-cache.ts';
 
 export interface ResumeDeps extends FollowDeps {
   readonly cache: Pick<JobCache, 'find' | 'notSentTo' | 'record' | 'returns'>;
-  /** Milliseconds since 1970. */
+  /** Clock, in milliseconds since 1970. */
   readonly now: () => number;
   /** Start of the master, in milliseconds since 1970. */
   readonly startedAt: number;
@@ -14,27 +12,28 @@ export interface ResumeDeps extends FollowDeps {
 
 export interface FollowOptions {
   readonly signal?: AbortSignal | undefined;
-  /** See {@link RunRequest.patienceSeconds}; it lasts until 80 s after the master's start at least. */
+  /** See {@link RunRequest.patienceSeconds}. Lasts at least until 80 s after the master's start. */
   readonly patienceSeconds?: number | undefined;
 }
 
 /**
- * Milliseconds that minions have to come back before they are asked: they look for a master that
- * was away every ten seconds at least (`recon_max`), and return meanwhile what they did.
+ * Time that minions have to reconnect before they are asked, in milliseconds. They look for a
+ * master that was away at least every ten seconds (`recon_max`), and then return what they have
+ * done.
  */
 const reconnectMs = 30_000;
 
 /**
- * Milliseconds for which a minion may hold back a return after the start of a master that was away.
- * Meanwhile it does not say that the job is running: Salt's minions forget a job before they send the
- * return, wait a minute for the reply, and try again after ten seconds.
+ * Time for which a minion may withhold a return after the start of a master that was away, in
+ * milliseconds. Meanwhile it does not report the job as running: Salt's minions forget a job before
+ * they send the return, wait a minute for the reply, and retry after ten seconds.
  */
 const returnMs = 80_000;
 
 /**
- * Follows a job that was published before, as if it had been followed all the time: what came back
- * meanwhile comes first.
- * @throws MasterError ERR_JOB_UNKNOWN when none of this jid is kept
+ * Follows a job that was published before, possibly by an earlier master process. Returns that were
+ * received meanwhile come first.
+ * @throws MasterError ERR_JOB_UNKNOWN if no job with this jid is stored
  */
 export async function* resumeJob(
   parts: ResumeDeps,
@@ -44,7 +43,7 @@ export async function* resumeJob(
   const { cache, config, startedAt, now } = parts;
   const [job, record] = [await cache.find(jid), await cache.record(jid)];
   if (job === undefined || record === undefined) {
-    throw new MasterError('ERR_JOB_UNKNOWN', 'no job of this jid is kept');
+    throw new MasterError('ERR_JOB_UNKNOWN', 'no job with this jid is stored');
   }
   const news = createJobEventQueue();
   const heard = new Set<string>();
@@ -54,7 +53,7 @@ export async function* resumeJob(
     heard.add(name);
     news.push({ type: 'return', result });
   };
-  // Before what is kept is read, so that nothing falls between.
+  // Registered before the stored returns are read, so that none is missed.
   const stopListening = job.onReturn(note);
   try {
     const { minions, missing, skipped = 0, isNarrowed } = record;

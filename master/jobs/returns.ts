@@ -10,38 +10,38 @@ import { stateErrorEvents } from './job-events.ts';
 import type { JobRecord } from './job-row.ts';
 import type { KnownResources } from './known-resources.ts';
 
-/** What became of a return. Only `stored` and `told` reach anybody. */
+/** Outcome of processing a return. */
 export type ReturnOutcome =
-  /** Kept and told. */
+  /** Stored and reported. */
   | 'stored'
-  /** Told only: the master does not keep this job. */
+  /** Reported only, because the master does not store this job. */
   | 'told'
-  /** Known already: acknowledged again, without a second effect. */
+  /** Already known: acknowledged again without an effect. */
   | 'repeated'
-  /** Refused by a rule, or beyond the limit of self-made jobs. */
+  /** Rejected by a rule, or above the limit of self-started jobs. */
   | { readonly refused: string };
 
 export interface ReturnKeeperOptions {
   readonly cache: JobCache;
-  /** Whether a job was published to the owner that an id had before. */
+  /** Returns whether a job was published to the previous owner of an id. */
   readonly isOfFormerOwner: (minionId: string, jid: string) => boolean;
   readonly resources: Pick<KnownResources, 'has'>;
   readonly bus: EventBus;
   readonly nextJid: () => string;
   readonly now: () => number;
-  /** Self-made jobs (`jid: req`) that each minion may report. */
+  /** Limit of self-started jobs (`jid: req`) that each minion may report. */
   readonly selfMadeLimit: TokenBuckets;
   readonly meter: Meter;
-  /** Extensions that remove secrets from returns before they are stored and fired. */
+  /** Extensions that remove secrets from returns before they are stored and emitted. */
   readonly redactions?: readonly ReturnRedaction[];
 }
 
-/** Returns the load of a return without secrets. */
+/** Function that returns the load of a return without secrets. */
 export type ReturnRedaction = (minionId: string, load: ReturnLoad) => ReturnLoad;
 
 /**
- * Takes what minions return: decides whether it may be, keeps it, and only then tells it
- * [WIRE 9.4].
+ * Processes the returns of minions: checks whether a return is permitted, stores it, and only then
+ * reports it [WIRE 9.4].
  */
 export class ReturnKeeper {
   readonly #options: ReturnKeeperOptions;
@@ -51,8 +51,9 @@ export class ReturnKeeper {
   }
 
   /**
-   * @param minionId the verified sender; the load's own `id` is not looked at
-   * @param markOf tells the request from others; self-made jobs have no other name
+   * Processes a return.
+   * @param minionId verified sender; the `id` in the load is ignored
+   * @param markOf returns the mark of the request, which identifies a self-started job
    */
   async take(
     minionId: string,
@@ -149,12 +150,12 @@ export class ReturnKeeper {
   }
 }
 
-/** What a minion returns for, if that is not the minion itself. */
+/** Returns the resource that a return belongs to, or `undefined` if it is the minion's own. */
 function resourceOf(minionId: string, { resource_id: id }: ReturnLoad): string | undefined {
   return typeof id === 'string' && id !== minionId ? id : undefined;
 }
 
-/** Jobs that the minion started itself: schedules, `salt-call`, startup states. */
+/** Returns whether the minion started the job itself: schedules, `salt-call`, startup states. */
 function isSelfMade(load: ReturnLoad): boolean {
   return load.jid === 'req' || load.jid === 'nocache';
 }

@@ -1,5 +1,3 @@
-/** Runs a job on all minions of a target, on a subset, or in batches. */
-
 import { randomInt } from 'node:crypto';
 import type { InProcessJobsApi, JobUpdate, RunRequest } from '../api/index.ts';
 import { runSubset } from './batch.ts';
@@ -11,9 +9,9 @@ export interface RunDeps extends FollowDeps {
 }
 
 /**
- * Publishes a job and follows it to its end, as Salt's LocalClient does [WIRE 15.5]: after
- * `timeoutSeconds` without news it asks the silent minions with `saltutil.find_job`; those that still
- * run it are waited for, the others are not.
+ * Publishes a job and follows it to its end, as Salt's LocalClient does [WIRE 15.5]. After
+ * `timeoutSeconds` without a return, it asks the silent minions with `saltutil.find_job` and
+ * continues to wait only for those that still run the job.
  * @throws MasterError ERR_BAD_TGT, ERR_ARGS
  */
 export async function* runJob(
@@ -47,7 +45,10 @@ export async function* runJob(
   }
 }
 
-/** Publishes and follows to the end; with `subset`, on some of the minions that have the function. */
+/**
+ * Returns the function that runs jobs. With `subset`, it runs a job on some of the minions that
+ * have the function.
+ */
 export function createRun(parts: RunDeps): InProcessJobsApi['run'] {
   return (request, signal) =>
     request.subset === undefined

@@ -1,4 +1,4 @@
-/** The worker thread that runs regular expressions which may take for ever. */
+/** Worker thread for regular expressions whose running time is not limited. */
 
 import { parentPort } from 'node:worker_threads';
 import type { SlowQuestion } from './slow-patterns.ts';

@@ -4,12 +4,14 @@ import {
   compileLinearPattern,
   compileRightTarget,
   compileTarget,
+  compileTargetInSteps,
   type MinionFacts,
   type MinionResources,
   type Nodegroups,
   type TargetCandidate,
   type TargetExpression,
 } from '#minion-protocol';
+import { storedWork, userWork, WorkBudget, WorkLimitExceeded } from '#runtime';
 import {
   type AddressedMinions,
   MasterError,
@@ -20,15 +22,15 @@ import {
 import { badTarget, parseTarget, parseUnexpanded, requireNodegroups } from '../arguments/index.ts';
 import { SlowPatternRunner, SlowPatterns } from './slow-patterns.ts';
 
-/** Minions that a target means, among the accepted keys [WIRE 12.2]. */
+/** Minions that a target matches, among the accepted keys [WIRE 12.2]. */
 export interface ResolvedTarget extends AddressedMinions {
-  /** The target as it is published. */
+  /** Target in the form in which it is published. */
   readonly target: TargetExpression;
-  /** Those of `minions` that match only because their facts are not known. */
+  /** Members of `minions` that match only because their facts are unknown. */
   readonly unknown: readonly string[];
-  /** What these of `minions` return for, in place of themselves: ids of resources. */
+  /** Ids of the resources that members of `minions` return for instead of themselves. */
   readonly resources: ReadonlyMap<string, ReadonlySet<string>>;
-  /** Why the expression is broken, and therefore means nobody. */
+  /** Reason why the expression is invalid and therefore matches no minion. */
   readonly problem: string | undefined;
 }
 
@@ -36,33 +38,33 @@ export interface TargetResolverOptions {
   readonly acceptedIds: () => readonly string[];
   readonly isAccepted: (id: string) => boolean;
   readonly factsOf: (id: string) => MinionFacts;
-  /** Those that rights may go by. Default: the same. */
+  /** Returns the facts that may determine rights. Default: the same. */
   readonly rightsOf?: (id: string) => MinionFacts;
-  /** What a minion manages besides itself. Default: nothing. */
+  /** Returns the resources that a minion manages. Default: none. */
   readonly resourcesOf?: (id: string) => MinionResources | undefined;
-  /** `minion_data_cache`: without it, whatever depends on facts may match. */
+  /** `minion_data_cache`. If false, all conditions on facts may match. */
   readonly isDataCached: boolean;
   readonly nodegroups: Nodegroups;
-  /** Default: one of its own. */
+  /** Runner of slow patterns. Default: a new one. */
   readonly slowPatterns?: SlowPatternRunner;
 }
 
-/** How {@link TargetResolver.resolve} counts minions whose facts are not known. */
+/** Treatment of minions with unknown facts by {@link TargetResolver.resolve}. */
 export interface ResolveOptions {
   /**
-   * True, for publishing: they may match, so they do. False, for rights and the mine: they do
-   * not. Default true.
+   * Whether minions with unknown facts match: true for publishing, because they may match; false
+   * for rights and the mine. Default: true.
    */
   readonly greedy?: boolean;
 }
 
-/** How the target of somebody with limited rights is read. */
+/** Compiler options for targets of users with limited rights. */
 const exact = { pillar: 'exact' } as const;
 
-/** Whom a target is evaluated over, and whose pillar it may ask for. */
+/** Minions that a target is evaluated over, and whose pillar it may use. */
 export type TargetReach = Pick<Reach, 'covers' | 'includes' | 'showsPillar'>;
 
-/** All minions, and whatever is known of them. */
+/** Reach of all minions with all known facts. */
 export const everyone: TargetReach = {
   includes: () => true,
   showsPillar: () => true,
@@ -78,7 +80,10 @@ interface Matched {
   readonly resources: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
-/** Finds out who a target means. The minions have the last word: each matches for itself. */
+/**
+ * Resolves targets to minions. The result is an estimate, because each minion finally decides
+ * whether it matches.
+ */
 export class TargetResolver {
   readonly #options: TargetResolverOptions;
   #nodegroups: Nodegroups;
@@ -90,20 +95,23 @@ export class TargetResolver {
     this.#slowPatterns = options.slowPatterns ?? new SlowPatternRunner();
   }
 
-  /** Reads targets by other nodegroups from now on. */
+  /** Replaces the nodegroups for later targets. */
   useNodegroups(nodegroups: Nodegroups): void {
     this.#nodegroups = nodegroups;
   }
 
   /**
-   * Refuses a target that names a nodegroup which is not defined, as Salt's clients do.
+   * Rejects a target that names an undefined nodegroup, as Salt's clients do.
    * @throws MasterError ERR_NODEGROUP_UNKNOWN
    */
   requireNodegroups(request: TargetRequest): void {
     requireNodegroups(request, this.#nodegroups);
   }
 
-  /** @throws MasterError ERR_BAD_TGT */
+  /**
+   * Resolves a target.
+   * @throws MasterError ERR_BAD_TGT; WorkLimitExceeded
+   */
   async resolve(
     request: TargetRequest,
     { greedy = true }: ResolveOptions = {},
@@ -117,8 +125,8 @@ export class TargetResolver {
   }
 
   /**
-   * Resolves a target to the minions that match for certain.
-   * @throws MasterError ERR_BAD_TGT, also for an expression that is broken
+   * Resolves a target to the minions that certainly match.
+   * @throws MasterError ERR_BAD_TGT, also for an invalid expression; WorkLimitExceeded
    */
   async resolveCertain(request: TargetRequest): Promise<AddressedMinions> {
     const { minions, missing, isNarrowed, problem } = await this.resolve(request, {
@@ -129,65 +137,80 @@ export class TargetResolver {
   }
 
   /**
-   * Who the target of somebody with limited rights means: those of its reach that match for
-   * certain. Nothing of any other minion is looked at, so that neither the answer nor the time that
-   * it takes says anything of them. Conditions on pillar are equality, expressions that may not end
-   * are not taken, and a nodegroup that is not defined is one without minions. Names that the target
-   * lists are missing whether they have no accepted key or lie beyond the reach.
-   * @throws MasterError ERR_BAD_TGT
+   * Resolves the target of a user with limited rights to the minions within reach that certainly
+   * match. No other minion is examined, so that neither the result nor its duration reveals
+   * anything about them. Conditions on pillar are tested for equality, patterns with unlimited
+   * running time are rejected, and an undefined nodegroup has no minions. Listed names without an
+   * accepted key, or outside the reach, are both reported as missing.
+   * @param budget of the request that the target is part of
+   * @throws MasterError ERR_BAD_TGT; WorkLimitExceeded
    */
-  resolveWithin(request: TargetRequest, reach: TargetReach): AddressedMinions {
-    const compiled = this.#compileExact(request, reach);
-    return this.#within(compiled, request, reach, this.#options.factsOf);
+  async resolveWithin(
+    request: TargetRequest,
+    reach: TargetReach,
+    budget: WorkBudget = new WorkBudget(userWork),
+  ): Promise<AddressedMinions> {
+    const compiled = await this.#compileExact(request, reach, budget);
+    return this.#within(compiled, request, reach, this.#options.factsOf, budget);
   }
 
   /**
-   * The same where secrets follow the target: no minion may come by them by what it says of itself.
-   * Grains are not asked for, nor pillar that follows from them.
-   * @throws MasterError ERR_BAD_TGT, also for a target that mixes in a grain
+   * Resolves a target that receives secrets, so that no minion can obtain them by a false claim.
+   * The target may not use grains, or pillar that depends on them.
+   * @throws MasterError ERR_BAD_TGT, also for a target that uses a grain; WorkLimitExceeded
    */
-  resolveProven(request: TargetRequest, reach: TargetReach): AddressedMinions {
-    const compiled = this.#compileExact(request, reach, isProvable);
+  async resolveProven(request: TargetRequest, reach: TargetReach): Promise<AddressedMinions> {
+    const budget = new WorkBudget(userWork);
+    const compiled = await this.#compileExact(request, reach, budget, isProvable);
     if (compiled.problem !== undefined) throw badTarget(compiled.problem);
     refuseTerm(
       compiled,
       ({ isSelfTold }) => isSelfTold,
-      'goes by grains, and a minion can claim any',
+      'uses grains, which a minion can set freely',
     );
     refuseTerm(compiled, ({ isPillarPattern }) => isPillarPattern, 'is a pattern on pillar');
     const { factsOf, rightsOf = factsOf } = this.#options;
-    return this.#within(compiled, request, reach, rightsOf);
+    return this.#within(compiled, request, reach, rightsOf, budget);
   }
 
-  /** @param isUsable whether a nodegroup means anybody */
-  #compileExact(
+  /**
+   * Compiles a target with exact conditions.
+   * @param isUsable returns whether a nodegroup may match minions
+   */
+  async #compileExact(
     request: TargetRequest,
     reach: TargetReach,
+    meter: WorkBudget,
     isUsable: (group: CompiledTarget) => boolean = () => true,
-  ): CompiledTarget {
-    const compile = (
+  ): Promise<CompiledTarget> {
+    const given = { ...exact, meter };
+    const inSteps = (
       target: TargetExpression,
-      options: Parameters<typeof compileTarget>[2] = {},
-    ): CompiledTarget => compileTarget(target, compileLinearPattern, { ...exact, ...options });
+      options: Parameters<typeof compileTarget>[2] = given,
+    ): Promise<CompiledTarget> =>
+      inSlices(compileTargetInSteps(target, compileLinearPattern, options), meter);
     const nodegroups = this.#nodegroups;
-    if (reach === everyone) return readTarget(() => compile(parseTarget(request, nodegroups)));
+    if (reach === everyone) return inSteps(parseTarget(request, nodegroups));
+    const compileGroup = (target: TargetExpression): CompiledTarget =>
+      compileTarget(target, compileLinearPattern, given);
     const groups = new Map<string, CompiledTarget | undefined>();
     const groupOf = (name: string): CompiledTarget | undefined => {
-      if (!groups.has(name)) groups.set(name, tryToCompileGroup(name, nodegroups, compile));
+      if (!groups.has(name)) groups.set(name, tryToCompileGroup(name, nodegroups, compileGroup));
       const group = groups.get(name);
       return group !== undefined && isUsable(group) ? group : undefined;
     };
-    return readTarget(() => compile(parseUnexpanded(request), { groupOf }));
+    return inSteps(parseUnexpanded(request), { ...given, groupOf });
   }
 
-  #within(
+  async #within(
     compiled: CompiledTarget,
     request: TargetRequest,
     reach: TargetReach,
     factsOf: (id: string) => MinionFacts,
-  ): AddressedMinions {
+    budget: WorkBudget,
+  ): Promise<AddressedMinions> {
     const { includes, showsPillar } = reach;
-    // What nobody knows matches nothing.
+    // Conditions on unknown facts do not match.
     const shownOf = (id: string): MinionFacts => ({
       grains: factsOf(id).grains,
       pillar: showsPillar(id) ? factsOf(id).pillar : undefined,
@@ -195,31 +218,78 @@ export class TargetResolver {
     const { acceptedIds, resourcesOf } = this.#options;
     const sources = { factsOf: shownOf, ...(resourcesOf === undefined ? {} : { resourcesOf }) };
     const own = acceptedIds().filter(includes);
-    const minions = own.filter((id) => compiled.test(new LazyCandidate(id, sources)) === 'yes');
+    const minions: string[] = [];
+    for (const id of own) {
+      if (budget.isSliceOver) await budget.giveWay();
+      if (compiled.test(new LazyCandidate(id, sources)) === 'yes') minions.push(id);
+    }
     const missing = missingFrom(own, compiled);
     const isNarrowed = !reach.covers('*') && mayMeanOthers(compiled, request, reach);
     return { minions, missing, isNarrowed };
   }
 
   /**
-   * Whether a target gives this minion a right: see {@link CompiledTarget.isEntitled}. One that
-   * cannot be read gives none.
+   * Returns whether a target grants this minion a right. See {@link CompiledTarget.isEntitled}. An
+   * invalid or too expensive target grants none.
    */
-  entitles(request: TargetRequest, minionId: string): boolean {
-    return this.#tryToRead(request)?.isEntitled(this.#rightful(minionId)) === true;
+  entitles(request: TargetRequest, minionId: string, budget: WorkBudget): boolean {
+    return this.#evaluateStored(
+      request,
+      (target) => target.isEntitled(this.#rightful(minionId)),
+      budget,
+    );
   }
 
   /**
-   * Whether a target means this minion for certain, by its own word where it asks for grains. One
-   * that cannot be read does not.
+   * Returns whether a target certainly matches this minion, including its own claims about grains.
+   * An invalid or too expensive target does not match.
    */
-  matches(request: TargetRequest, minionId: string): boolean {
-    return this.#tryToRead(request)?.test(this.#candidate(minionId)) === 'yes';
+  matches(request: TargetRequest, minionId: string, budget: WorkBudget): boolean {
+    return this.#evaluateStored(
+      request,
+      (target) => target.test(this.#candidate(minionId)) === 'yes',
+      budget,
+    );
   }
 
-  /** Whether a target entitles all of these, and their keys are accepted; see {@link entitles}. */
+  /** Whether a target is small enough to be stored. One that cannot be read is: it means nobody. */
+  isStorable(request: TargetRequest, budget: WorkBudget): boolean {
+    const stored = new WorkBudget(storedWork);
+    try {
+      this.#tryToRead(request, stored);
+      return true;
+    } catch (error) {
+      if (error instanceof WorkLimitExceeded) return false;
+      throw error;
+    } finally {
+      budget.addToSlice(stored.steps);
+    }
+  }
+
+  /** A stored target has a budget of its own: its owner does not exhaust that of the reader. */
+  #evaluateStored(
+    request: TargetRequest,
+    evaluate: (target: CompiledTarget) => boolean,
+    budget: WorkBudget,
+  ): boolean {
+    const stored = new WorkBudget(storedWork);
+    try {
+      const compiled = this.#tryToRead(request, stored);
+      return compiled !== undefined && evaluate(compiled);
+    } catch (error) {
+      if (error instanceof WorkLimitExceeded) return false;
+      throw error;
+    } finally {
+      budget.addToSlice(stored.steps);
+    }
+  }
+
+  /**
+   * Returns whether a target entitles all of these minions, and their keys are accepted. See
+   * {@link entitles}.
+   */
   entitlesAll(request: TargetRequest, minions: readonly string[]): boolean {
-    const compiled = this.#tryToRead(request);
+    const compiled = this.#tryToRead(request, new WorkBudget(userWork));
     const { isAccepted } = this.#options;
     return minions.every(
       (id) => isAccepted(id) && compiled?.isEntitled(this.#rightful(id)) === true,
@@ -227,7 +297,8 @@ export class TargetResolver {
   }
 
   /**
-   * A target that rights depend on, read once, to be asked about minions as they are known then.
+   * Compiles a target that rights depend on. The result evaluates minions by their facts at that
+   * time.
    * @throws SyntaxError
    */
   compileRight(request: TargetRequest, nodegroups: Nodegroups): MinionTest {
@@ -240,17 +311,20 @@ export class TargetResolver {
     };
   }
 
-  #tryToRead(request: TargetRequest): CompiledTarget | undefined {
+  #tryToRead(request: TargetRequest, meter: WorkBudget): CompiledTarget | undefined {
     try {
       const target = parseTarget(request, this.#nodegroups);
-      return readTarget(() => compileTarget(target, compileLinearPattern));
+      return readTarget(() => compileTarget(target, compileLinearPattern, { meter }));
     } catch (error) {
       if (error instanceof MasterError) return undefined;
       throw error;
     }
   }
 
-  /** As {@link resolve}, with the reason for each minion. @throws MasterError ERR_BAD_TGT */
+  /**
+   * Resolves a target as {@link resolve} does, with the reason for each minion.
+   * @throws MasterError ERR_BAD_TGT
+   */
   async plan(request: TargetRequest): Promise<TargetPlan> {
     const { target, compiled, sure, unknown, missing } = await this.#match(request);
     const { tgt, tgtType } = target;
@@ -270,11 +344,13 @@ export class TargetResolver {
   async #match(request: TargetRequest): Promise<Matched> {
     const target = parseTarget(request, this.#nodegroups);
     const accepted = this.#options.acceptedIds();
-    const compiled = await this.#compile(target, accepted);
+    const budget = new WorkBudget(userWork);
+    const compiled = await this.#compile(target, accepted, budget);
     const sure: string[] = [];
     const unknown: string[] = [];
     const resources = new Map<string, ReadonlySet<string>>();
     for (const id of accepted) {
+      if (budget.isSliceOver) await budget.giveWay();
       const candidate = this.#candidate(id);
       const meant = compiled.resourcesMeant(candidate);
       if (meant.size > 0) resources.set(id, meant);
@@ -286,17 +362,26 @@ export class TargetResolver {
     return { target, compiled, sure, unknown, missing, resources };
   }
 
-  /** Salt leaves out minions that a `not` takes away, except where it has no data of anybody. */
+  /**
+   * Returns whether a minion with unknown facts may match. Salt excludes minions that a `not`
+   * excludes, unless it has no data of any minion.
+   */
   #mayMatch(compiled: CompiledTarget, candidate: TargetCandidate): boolean {
     return !this.#options.isDataCached || compiled.isPossible(candidate);
   }
 
-  async #compile(target: TargetExpression, accepted: readonly string[]): Promise<CompiledTarget> {
+  async #compile(
+    target: TargetExpression,
+    accepted: readonly string[],
+    budget: WorkBudget,
+  ): Promise<CompiledTarget> {
     const slow = new SlowPatterns();
-    const compiled = readTarget(() => compileTarget(target, slow.compile));
+    const steps = compileTargetInSteps(target, slow.compile, { meter: budget });
+    const compiled = await inSlices(steps, budget);
     if (!slow.isNeeded) return compiled;
     for (const id of accepted) {
-      // All conditions, because the answer of one decides whether another is asked.
+      if (budget.isSliceOver) await budget.giveWay();
+      // Tests all conditions, because the result of one decides whether another is evaluated.
       for (const term of compiled.terms) term.test(this.#candidate(id));
     }
     await slow.settle(this.#slowPatterns);
@@ -313,7 +398,10 @@ export class TargetResolver {
   }
 }
 
-/** Facts and resources are looked up where a condition asks for them, facts once. */
+/**
+ * Minion that is tested against a target. Facts and resources are looked up on demand, facts only
+ * once.
+ */
 class LazyCandidate implements TargetCandidate {
   readonly id: string;
   readonly #sources: Pick<TargetResolverOptions, 'factsOf' | 'resourcesOf'>;
@@ -334,7 +422,10 @@ class LazyCandidate implements TargetCandidate {
   }
 }
 
-/** `undefined` for one that is not defined, or is broken: whoever may not know it learns neither. */
+/**
+ * Compiles a nodegroup. Returns `undefined` if it is undefined or invalid, so that users without
+ * access cannot distinguish the two.
+ */
 function tryToCompileGroup(
   name: string,
   nodegroups: Nodegroups,
@@ -360,17 +451,29 @@ function refuseTerm(
   const found = terms.find(isRefused);
   if (found === undefined) return;
   throw badTarget(
-    `"${found.text}" ${reason}; where secrets are given, a target names minions by id, by a ` +
-      'nodegroup without grains, or by a value of pillar',
+    `"${found.text}" ${reason}; a target that receives secrets must name minions by id, by a ` +
+      'nodegroup without grains, or by a pillar value',
   );
 }
 
-function readTarget(compile: () => CompiledTarget): CompiledTarget {
+function readTarget<T>(compile: () => T): T {
   try {
     return compile();
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    throw badTarget(`the target cannot be read: ${error.message}`, { cause: error });
+    throw badTarget(`the target is invalid: ${error.message}`, { cause: error });
+  }
+}
+
+/** Compiles in slices. @throws MasterError ERR_BAD_TGT; WorkLimitExceeded */
+async function inSlices(
+  steps: Generator<undefined, CompiledTarget, void>,
+  budget: WorkBudget,
+): Promise<CompiledTarget> {
+  for (;;) {
+    const { done, value } = readTarget(() => steps.next());
+    if (done === true) return value;
+    if (budget.isSliceOver) await budget.giveWay();
   }
 }
 
@@ -387,8 +490,8 @@ function missingFrom(accepted: readonly string[], { terms }: CompiledTarget): st
 }
 
 /**
- * Whether a target can mean minions that the reach does not include. Nothing but the texts of target
- * and rules decides, so that the answer says nothing of other minions.
+ * Returns whether a target can match minions outside the reach. Only the texts of target and rules
+ * decide, so that the result reveals nothing about other minions.
  */
 function mayMeanOthers(
   { terms }: CompiledTarget,

@@ -1,4 +1,4 @@
-/** What a master measures, as families with a name each; docs/metrics.md explains them. */
+/** Metrics of a master. docs/metrics.md explains them. */
 
 import { performance } from 'node:perf_hooks';
 import type { Store } from '#store';
@@ -10,37 +10,37 @@ import type {
   Sample,
 } from '../api/index.ts';
 
-/** What is measured when somebody asks. */
+/** Values that are measured when metrics are requested. */
 export interface MeasuredNow {
   readonly status: MasterStatus;
-  /** Minions that listen to publications. */
+  /** Number of minions that are subscribed to publications. */
   readonly present: number;
   readonly events: EventFigures;
   readonly queues: QueueDepths;
 }
 
-/** What the bus has done since the start, and its readers now. */
+/** Statistics of the event bus since the start, and its current subscribers. */
 export interface EventFigures {
-  /** Events that the master fired itself. */
+  /** Number of events that the master itself emitted. */
   readonly ofMaster: number;
   readonly ofMinions: number;
   readonly readers: number;
   readonly dropped: number;
 }
 
-/** What waits, by where. */
+/** Lengths of queues, by name. */
 type QueueDepths = {
-  /** RSA operations that wait for a thread. */
+  /** Number of RSA operations that wait for a thread. */
   readonly rsa: number;
-  /** Requests that wait because their minion is over its rate. */
+  /** Number of requests that wait because their minion exceeds its rate. */
   readonly requests: number;
-  /** Events of the reader that has most of them waiting. */
+  /** Number of pending events of the slowest subscriber. */
   readonly events: number;
-  /** Runs of reactions that have not begun. */
+  /** Number of reaction runs that have not started. */
   readonly reactions: number;
 };
 
-/** Every family of a master. */
+/** Returns all metric families of a master. */
 export function metricFamilies(meter: Meter, now: MeasuredNow): readonly MetricFamily[] {
   const { status, present, events, queues } = now;
   const { cluster } = status;
@@ -52,46 +52,54 @@ export function metricFamilies(meter: Meter, now: MeasuredNow): readonly MetricF
   return [
     counter('authentications_total', 'Sign-ins of minions.', meter.authentications),
     counter('requests_total', 'Requests of minions.', meter.requests),
-    counter('returns_total', 'Returns of jobs that were taken.', meter.returns),
+    counter('returns_total', 'Returns of jobs that were accepted.', meter.returns),
     counter('signals_denied_total', 'Signals that no rule permitted.', meter.signalsDenied),
-    counter('events_total', 'Events that were fired.', by('origin', origins)),
-    counter('event_readers_dropped_total', 'Readers of events that were too slow.', events.dropped),
-    counter('refusals_total', 'What was refused, delayed or dropped, whyever.', refusals),
+    counter('events_total', 'Events that were emitted.', by('origin', origins)),
+    counter(
+      'event_readers_dropped_total',
+      'Event subscribers that were dropped because they were too slow.',
+      events.dropped,
+    ),
+    counter(
+      'refusals_total',
+      'Requests that were rejected, delayed or dropped, for any reason.',
+      refusals,
+    ),
     gauge('keys', 'Keys of minions.', by('state', status.keys)),
     gauge(
       'minions',
-      'Accepted minions, by whether they listen to publications.',
+      'Accepted minions, by whether they are subscribed to publications.',
       by('state', minions),
     ),
     gauge(
       'subscribers',
-      'Connections that listen to publications.',
+      'Connections that are subscribed to publications.',
       by('transport', Object.fromEntries(subscribers)),
     ),
-    gauge('event_readers', 'Readers of events.', events.readers),
-    gauge('queue_depth', 'What waits.', by('queue', queues)),
+    gauge('event_readers', 'Event subscribers.', events.readers),
+    gauge('queue_depth', 'Lengths of queues.', by('queue', queues)),
     gauge('store_full', 'Whether the disk of the store is full.', Number(status.storeFull)),
     ...clusterGauges(cluster),
     gauge('audit_full', 'Whether the audit log cannot be written.', Number(status.auditFull)),
     gauge(
       'start_time_seconds',
-      'When the master started, seconds since 1970.',
+      'Start time of the master, in seconds since 1970.',
       status.startedAt / 1000,
     ),
     histogram(
       'job_first_return_seconds',
-      'From publishing a job to its first return.',
+      'Time from publishing a job to its first return.',
       meter.firstReturn,
     ),
     histogram(
       'job_last_return_seconds',
-      'From publishing a job to the return that was missing.',
+      'Time from publishing a job to its last return.',
       meter.lastReturn,
     ),
     {
       ...histogram(
         'store_operation_seconds',
-        'How long single reads and writes of the store take.',
+        'Duration of single reads and writes of the store.',
         store.read,
       ),
       labels: ['operation'],
@@ -100,22 +108,26 @@ export function metricFamilies(meter: Meter, now: MeasuredNow): readonly MetricF
   ];
 }
 
-/** Of a cluster; without samples where the master is a member of none. */
+/** Returns the metrics of a cluster, without samples if the master belongs to none. */
 function clusterGauges(cluster: ClusterStatus | undefined): MetricFamily[] {
   const members = cluster?.members ?? [];
   const alive = members.filter((it) => it.isAlive).length;
   const states = cluster && { alive, 'not-heard': members.length - alive };
   return [
     gauge('cluster_members', 'Members of the cluster.', by('state', states)),
-    gauge('cluster_position', 'Up to which this master has applied the log.', cluster?.position),
+    gauge(
+      'cluster_position',
+      'Position up to which this master has applied the log.',
+      cluster?.position,
+    ),
     gauge(
       'cluster_refuses_writes',
-      'Whether too few members are alive to keep a write.',
+      'Whether too few members are alive to store a write.',
       cluster && Number(cluster.refusesWrites),
     ),
     gauge(
       'cluster_log_failing_seconds',
-      'How long the log has taken no write.',
+      'Time since the log last accepted a write, while writes fail.',
       cluster && cluster.failingMs / 1000,
     ),
   ];
@@ -126,7 +138,7 @@ interface Labelled {
   samples(): readonly Sample[];
 }
 
-/** Values by the words of one label; `undefined`: none. */
+/** Returns one sample for each value of a label, or none for `undefined`. */
 function by(label: string, values: Readonly<Record<string, number>> = {}): Labelled {
   const samples = Object.entries(values).map(([word, value]) => ({
     labels: { [label]: word },
@@ -165,8 +177,8 @@ function histogram(
 }
 
 /**
- * A count for each combination of labels. Labels are words of ours, or names from closed tables,
- * never a minion's text: the number of combinations is bounded by the program.
+ * Counter with a value for each combination of labels. Label values come from fixed sets, never
+ * from a minion's input, so that the number of combinations is limited.
  */
 export class Counter<L extends string> {
   readonly labels: readonly L[];
@@ -176,7 +188,10 @@ export class Counter<L extends string> {
     this.labels = labels;
   }
 
-  /** Adds one. @param values one for each label, in their order */
+  /**
+   * Adds one.
+   * @param values one value for each label, in their order
+   */
   add(...values: string[]): void {
     const key = values.join(' ');
     const known = this.#counts.get(key);
@@ -192,13 +207,13 @@ export class Counter<L extends string> {
   }
 }
 
-/** Values by size: seconds, in buckets. */
+/** Histogram of durations in seconds. */
 export class Histogram {
   readonly bounds: readonly number[];
   readonly #counts: number[];
   #sum = 0;
 
-  /** @param bounds upper ends of the buckets, ascending */
+  /** @param bounds upper bounds of the buckets, ascending */
   constructor(bounds: readonly number[]) {
     this.bounds = bounds;
     this.#counts = Array.from({ length: bounds.length + 1 }, () => 0);
@@ -221,15 +236,20 @@ export class Histogram {
   }
 }
 
-/** Upper ends, seconds: of jobs, from the fastest answer to the longest that is waited for. */
+/** Upper bounds for jobs in seconds, from the fastest return to the longest timeout. */
 const jobBounds = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800];
-/** Upper ends, seconds: of a read from memory to a write on a slow disk. */
+/**
+ * Upper bounds for store operations in seconds, from a read in memory to a write on a slow disk.
+ */
 const storeBounds = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5];
 
-/** What became of a request. */
+/** Outcome of a request. */
 export type RequestOutcome = 'answered' | 'refused' | 'failed' | 'unanswered';
 
-/** Counts and durations of one master since its start. Always on: each is an addition. */
+/**
+ * Counters and durations of one master since its start. Always enabled, because each measurement is
+ * one addition.
+ */
 export class Meter {
   readonly authentications: Counter<'outcome'> = new Counter(['outcome']);
   readonly requests: Counter<'cmd' | 'outcome'> = new Counter(['cmd', 'outcome']);
@@ -237,24 +257,31 @@ export class Meter {
   readonly lastReturn: Histogram = new Histogram(jobBounds);
   readonly storeReads: Histogram = new Histogram(storeBounds);
   readonly storeWrites: Histogram = new Histogram(storeBounds);
-  /** Signals that no rule permitted. */
+  /** Number of signals that no rule permitted. */
   signalsDenied = 0;
-  /** Returns that were stored, or fired as events. */
+  /** Number of returns that were stored or emitted as events. */
   returns = 0;
 
-  /** @param cmd one of the table's, `_auth`, `ping`, `unknown`, or `unread` */
+  /**
+   * Counts a request.
+   * @param cmd name of a request type, `_auth`, `ping`, `unknown`, or `unread`
+   */
   countRequest(cmd: string, outcome: RequestOutcome): void {
     this.requests.add(cmd, outcome);
   }
 
-  /** @param seconds since the job was published @param answered minions, this one among them */
+  /**
+   * Records the time of a job's first or last return.
+   * @param seconds time since the job was published
+   * @param answered number of minions that returned, including this one
+   */
   noteReturn(seconds: number, answered: number, minions: number): void {
     if (answered === 1) this.firstReturn.observe(seconds);
     if (answered === minions) this.lastReturn.observe(seconds);
   }
 }
 
-/** The same store; how long single reads and writes take is noted. */
+/** Wraps a store to measure the duration of single reads and writes. */
 export function meteredStore(store: Store, { storeReads, storeWrites }: Meter): Store {
   return {
     get: async (key) => {
@@ -280,7 +307,10 @@ export function meteredStore(store: Store, { storeReads, storeWrites }: Meter): 
   };
 }
 
-/** Counts what was refused, delayed or dropped, by reason. The set of reasons is ours, not a peer's. */
+/**
+ * Counts rejected, delayed and dropped requests by reason. The reasons come from a fixed set, never
+ * from a client.
+ */
 export class RequestCounters {
   readonly #counts = new Map<string, number>();
 
@@ -288,7 +318,7 @@ export class RequestCounters {
     this.#counts.set(reason, (this.#counts.get(reason) ?? 0) + times);
   }
 
-  /** What was counted since the start. */
+  /** Returns the counts since the start. */
   snapshot(): Record<string, number> {
     return Object.fromEntries(this.#counts);
   }

@@ -1,5 +1,3 @@
-/** The request types that every master serves. */
-
 import type { LiveConfig } from '#config';
 import type { WireValue } from '#minion-protocol';
 import { TokenBuckets } from '#runtime';
@@ -21,7 +19,7 @@ import { anyLoad, defineRequestType, type RequestType, type RequestTypes } from 
 import { returnRequest } from './return-request.ts';
 import type { SignalIntake } from './signal-intake.ts';
 
-/** Self-made jobs (`jid: req`) that a minion may report in an hour. */
+/** Maximum number of self-started jobs (`jid: req`) that a minion may report per hour. */
 const selfMadeJobsPerHour = 600;
 
 export interface CoreRequestDeps extends ModuleDeps {
@@ -30,10 +28,10 @@ export interface CoreRequestDeps extends ModuleDeps {
   readonly jobs: Jobs;
   readonly users: Users;
   readonly limits: RequestLimits;
-  /** Receivers of the events that minions fire. */
+  /** Receivers of the events that minions emit. */
   readonly intakes: readonly SignalIntake[];
   readonly redactions: readonly ReturnRedaction[];
-  /** Returns the environments of files, which minions look for states in. */
+  /** Returns the file environments in which minions look for states. */
   readonly environments: () => readonly string[];
 }
 
@@ -82,9 +80,9 @@ export function coreRequests(deps: CoreRequestDeps): RequestTypes {
     _register_resources: resourcesRequest({ resources, bus, counters, config }),
     revoke_auth: revokeRequest(auth.keys, users.gate),
     _master_opts: masterOptsRequest(config, environments),
-    // Salt's list has it, and Salt answers it with an empty text.
+    // Part of Salt's list of request types. Salt replies with an empty string.
     verify_minion: constantRequest(''),
-    // Masters below this one are not served.
+    // Returns of syndics. Subordinate masters are not supported.
     _syndic_return: constantRequest(false),
   };
 }
@@ -93,11 +91,13 @@ interface ResourceRequestOptions {
   readonly resources: KnownResources;
   readonly bus: EventBus;
   readonly counters: RequestCounters;
-  /** `minion_data_cache_events`. */
+  /** Configuration with `minion_data_cache_events`. */
   readonly config: Pick<LiveConfig, 'current'>;
 }
 
-/** `_register_resources`: resources that a minion of 3008 manages [WIRE 23.3]. */
+/**
+ * Defines `_register_resources`: stores the resources that a minion of 3008 manages [WIRE 23.3].
+ */
 function resourcesRequest(options: ResourceRequestOptions): RequestType {
   const { resources, bus, counters, config } = options;
   return defineRequestType({
@@ -123,8 +123,8 @@ function resourcesRequest(options: ResourceRequestOptions): RequestType {
 }
 
 /**
- * `revoke_auth`: a minion gives its own key up, where `allow_minion_key_revoke` or a rule permits
- * it. Salt gives the load back where nothing does [WIRE 9.2].
+ * Defines `revoke_auth`: a minion deletes its own key, if `allow_minion_key_revoke` or a rule
+ * permits it. Otherwise the master returns the load, as Salt does [WIRE 9.2].
  */
 function revokeRequest(keys: KeyStore, gate: PolicyGate): RequestType {
   return defineRequestType({

@@ -1,5 +1,3 @@
-/** Log of signals that the policy denied. */
-
 import type { Logger } from 'pino';
 import type { Decision } from '#acl';
 import { createBoundedMap, type Rate, TokenBuckets } from '#runtime';
@@ -7,12 +5,12 @@ import type { Denial } from '../api/index.ts';
 
 const burstMs = 60_000;
 const maxRemembered = 1_000;
-/** Log lines of one minion for different tags. */
+/** Rate of new entries per minion, so that a flood of different tags cannot fill the log. */
 const notes: Rate = { perSecond: 1, burst: 20 };
 
 /**
- * Remembers the latest refused signals and logs each (minion, tag) once a burst: a minion that
- * repeats itself a thousand times a second costs one line a minute.
+ * Stores the latest rejected signals. Logs each pair of minion and tag once per burst of 60 s, so
+ * that a repeating minion produces one line per minute.
  */
 export class DenialLog {
   readonly #log: Logger;
@@ -26,7 +24,10 @@ export class DenialLog {
     this.#rate = new TokenBuckets(notes, now);
   }
 
-  /** @returns whether it is the first of a burst, and was logged */
+  /**
+   * Records a rejected signal.
+   * @returns whether it is the first of a burst and was logged
+   */
   note(minion: string, tag: string, { rule, reason }: Decision): boolean {
     const now = this.#now();
     const key = JSON.stringify([minion, tag]);
@@ -41,7 +42,7 @@ export class DenialLog {
     return true;
   }
 
-  /** The latest ones, oldest first. */
+  /** Returns the latest rejected signals, oldest first. */
   list(): Denial[] {
     return [...this.#denials.rvalues()].filter((denial) => denial !== undefined);
   }

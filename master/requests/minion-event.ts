@@ -23,38 +23,38 @@ export interface MinionEventOptions {
   readonly bus: EventBus;
   readonly jobs: JobCache;
   readonly limits: RequestLimits;
-  /** Reactions and extensions: what follows from events is kept before the reply. */
+  /** Reactions and extensions. They store what an event triggers before the master replies. */
   readonly intakes: readonly SignalIntake[];
-  /** What the operator lets minions emit. */
+  /** Policy of the events that minions may emit. */
   readonly gate: PolicyGate;
 }
 
-/** An event as it would be fired. */
+/** Event of a request, before the policy decides. */
 interface Candidate {
   readonly tag: string;
   readonly data: WireMap;
-  /** What the sender says with it, for the schema of a rule. */
+  /** Data given by the sender, for the schema of a rule. */
   readonly said: WireValue | undefined;
-  /** Its place in the request. */
+  /** Position in the request. */
   readonly place: number;
-  /** Whether values were too large and are replaced: nothing may follow from what is left. */
+  /** Whether large values were replaced. A trimmed event triggers no signal or reaction. */
   readonly isTrimmed: boolean;
 }
 
-/** An event that may be fired. */
+/** Event that the policy permits. */
 interface Permitted extends Candidate {
-  /** The rule that says so. */
+  /** Name of the rule that permits it. */
   readonly rule: string;
 }
 
 const ownJobTag = /^salt\/job\/(\d{20}(?:_\w{1,64})?)\/(?:prog|start)\//;
 
 /**
- * `_minion_event`: events that a minion fires, single or in a batch [WIRE 9.5]. Each final tag,
- * prefix included, is decided on by itself; the master sets `id`. What is refused is answered as
- * Salt answers it, and counted. What follows from it is kept before anything is told and answered;
- * a request from before the start may be a replay, so it is told nobody, but what was not kept then
- * is kept now.
+ * Defines `_minion_event`: one event or a batch of events from a minion [WIRE 9.5]. The policy
+ * decides on each final tag, including its prefix, and the master sets `id`. Rejected events are
+ * counted, and the reply is the same as Salt's. The master stores the signals and reactions that
+ * the events trigger before it publishes the events and replies. A request from before the start
+ * may be a replay, so its events are not published, but unstored signals and reactions are stored.
  */
 export function minionEventRequest(options: MinionEventOptions): RequestType {
   const { context, limits } = options;
@@ -94,13 +94,16 @@ export function minionEventRequest(options: MinionEventOptions): RequestType {
   });
 }
 
-/** The event with its largest values replaced, as Salt's bus replaces them [salt/utils/event.py]. */
+/**
+ * Replaces the largest values of an event that is too large, as Salt's event bus does
+ * [salt/utils/event.py].
+ */
 function trimEvent(event: Candidate, maxBytes: number): Candidate {
   const data = trimValues(event.data, maxBytes);
   return data === event.data ? event : { ...event, data, said: data.data, isTrimmed: true };
 }
 
-/** Lists trimmed events among the refused ones, with the limit. */
+/** Records trimmed events among the rejected ones, with the limit. */
 function noteTrimmed(
   { bus, context: { counters }, limits: { config, denials } }: MinionEventOptions,
   minionId: string,
@@ -109,16 +112,16 @@ function noteTrimmed(
   for (const { tag } of events.filter(({ isTrimmed }) => isTrimmed)) {
     counters.count('event-bytes');
     const { eventBytes } = config.current.limits;
-    const reason = `the event was trimmed: larger than event_bytes (${eventBytes}); no signal or reaction follows from it`;
+    const reason = `the event was trimmed: it is larger than event_bytes (${eventBytes}); it triggers no signal or reaction`;
     if (!denials.note(minionId, tag, { effect: 'deny', rule: 'event-bytes', reason })) continue;
     bus.fire(tags.signalDenied(minionId), { id: minionId, tag, rule: 'event-bytes', reason });
   }
 }
 
-/** Events that are told now, after what follows from them was kept. */
+/** Events to publish, after the signals and reactions that they trigger were stored. */
 interface KeptEvents {
   readonly events: readonly Permitted[];
-  /** Of the first that goes on as a signal. */
+  /** Id of the first signal, if any. */
   readonly signalId?: string | undefined;
 }
 
@@ -128,7 +131,7 @@ function isWanted({ intakes }: MinionEventOptions, minionId: string, tag: string
 
 const noJids: ReadonlySet<string> = new Set();
 
-/** The jobs that start or progress is told of, of those that were published to the minion. */
+/** Returns the jobs named in the events that were published to this minion. */
 function ownJids(
   { jobs }: MinionEventOptions,
   minionId: string,
@@ -160,7 +163,8 @@ function judgeAll(
 ): readonly Permitted[] {
   const permitted: Permitted[] = [];
   for (const event of events) {
-    // Others in the request do not make an event large.
+    // A batch counts only up to the limit of one event, so that its size does not affect each
+    // event.
     const size = Math.min(bytes, options.limits.config.current.limits.eventBytes);
     const decision = judge(options, minionId, new AskedEvent(event, size, jids));
     if (decision.effect === 'allow') permitted.push({ ...event, rule: decision.rule });
@@ -168,7 +172,10 @@ function judgeAll(
   return permitted;
 }
 
-/** Those that the minion's rate lets pass; signals that something follows from wait for it. */
+/**
+ * Returns the events that the minion's rate permits. Signals that an intake wants wait instead of
+ * being dropped.
+ */
 function whenDue(
   options: MinionEventOptions,
   minionId: string,
@@ -183,11 +190,14 @@ function whenDue(
     context.counters.count('event-rate');
     return false;
   });
-  // Nothing is waited for where nothing is delayed: most events are of this kind.
+  // The common case has no delayed events and stays synchronous.
   return waiting === 0 ? due : waitForRate(options, minionId, waiting).then(() => due);
 }
 
-/** @throws DropConnectionError where as many of the minion's signals wait for its rate as may */
+/**
+ * Waits until the minion's rate permits the signals.
+ * @throws DropConnectionError if too many signals of the minion already wait
+ */
 async function waitForRate(
   { limits, context: { counters } }: MinionEventOptions,
   minionId: string,
@@ -201,7 +211,7 @@ async function waitForRate(
   }
 }
 
-/** What follows from them is kept before anything is told or answered. */
+/** Stores the signals and reactions that the events trigger. */
 function keepWanted(
   options: MinionEventOptions,
   sender: string,
@@ -216,8 +226,9 @@ function keepWanted(
 }
 
 /**
- * @returns the id of the first that goes on as a signal
- * @throws DropConnectionError when one cannot be kept: the minion sends again by itself
+ * Passes events to the intakes.
+ * @returns the id of the first event stored as a signal
+ * @throws DropConnectionError if an event cannot be stored; the minion then sends it again
  */
 async function keep(
   { intakes }: MinionEventOptions,
@@ -251,13 +262,16 @@ async function keep(
   }
 }
 
-/** The job in which it was fired, by the minion's own word; a lie costs the minion alone. */
+/**
+ * Returns the job in which the event was emitted, as the minion claims. A false claim affects only
+ * the minion.
+ */
 function causeOf(tag: string, said: WireValue | undefined): string | undefined {
   const jid = isWireMap(said) ? said.__pub_jid : undefined;
   return typeof jid === 'string' ? jid : jidOf(tag, {});
 }
 
-/** A minion's event, as the policy looks at it. */
+/** Event of a minion, as a resource of the policy. */
 class AskedEvent implements EventResource {
   readonly tag: string;
   readonly #said: WireValue | undefined;
@@ -304,15 +318,15 @@ function judge(options: MinionEventOptions, minionId: string, resource: AskedEve
 }
 
 /**
- * Where a job made it, Salt adds what it knows of the job (`__pub_jid` and the like), which no
- * schema of the operator's is about [salt.modules.event send].
+ * Removes the fields that Salt adds to events emitted in a job (`__pub_jid` and similar), because
+ * the operator's schemas do not cover them [salt.modules.event send].
  */
 function withoutPublication(said: WireValue | undefined): WireValue | undefined {
   if (!isWireMap(said)) return said;
   return Object.fromEntries(Object.entries(said).filter(([name]) => !name.startsWith('__pub_')));
 }
 
-/** The events of a load; the master sets `id`, whatever the sender wrote there. */
+/** Returns the events of a load. The master sets `id`, regardless of what the sender sent. */
 function candidates(load: MinionEventLoad, minionId: string): Candidate[] {
   if (load.form === 'empty') return [];
   if (load.form === 'single') {

@@ -2,11 +2,11 @@ import { hash } from 'node:crypto';
 import { packWire } from '#minion-protocol';
 import { type Reply, type SessionKeys, send, type VerifiedRequest } from '../auth/index.ts';
 
-/** Marks that lie together in one block. */
+/** Number of marks in one block. */
 export const marksPerBlock = 4;
-/** 32-bit words of a mark: eight bytes of its digest, and when it expires. */
+/** Number of 32-bit words of a mark: eight bytes of its digest, and its expiry time. */
 const wordsPerMark = 3;
-/** What stands where a block is the last. */
+/** Block number that marks the end of a list. */
 const noBlock = 0xffff_ffff;
 
 const wordsPerBlock = 1 + marksPerBlock * wordsPerMark;
@@ -14,19 +14,18 @@ const pageBits = 10;
 const blocksPerPage = 1 << pageBits;
 
 /**
- * Memory for the marks of all minions, in small blocks of which each names the next one of its
- * list. An array of its own for each minion takes several times what a few marks do. What was
- * given back is used again.
+ * Memory for the marks of all minions, in small blocks that form linked lists. A separate array for
+ * each minion would take several times the memory of a few marks. Released blocks are reused.
  */
 export class DigestPool {
   readonly #pages: Uint32Array[] = [];
   #blocks = 0;
   #free = noBlock;
 
-  /** Blocks that are in use. */
+  /** Number of blocks in use. */
   inUse = 0;
 
-  /** A block with nothing behind it. */
+  /** Returns a free block without a successor. */
   take(): number {
     this.inUse += 1;
     const block = this.#free;
@@ -50,7 +49,9 @@ export class DigestPool {
     this.pageOf(block)[startOf(block)] = next;
   }
 
-  /** Where the words of a mark begin in {@link DigestPool.pageOf} its block. */
+  /**
+   * Returns the index of the first word of a mark in the block's {@link DigestPool.pageOf page}.
+   */
   markAt(block: number, index: number): number {
     return startOf(block) + 1 + index * wordsPerMark;
   }
@@ -76,38 +77,41 @@ function startOf(block: number): number {
   return (block % blocksPerPage) * wordsPerBlock;
 }
 
-/** Seconds since 1970 that never come. */
+/** Expiry time of marks that never expire, in seconds since 1970. */
 const never = 0xffff_ffff;
 
 /**
- * Digests of one minion's requests in the order in which they came, each until it expires. Thirteen
- * bytes apiece: a fleet that fires thousands of events a second has hundreds of thousands of them.
+ * Digests of one minion's requests in the order of arrival, each until it expires. A mark takes 13
+ * bytes, because a large fleet has hundreds of thousands of them.
  *
- * Eight bytes of a digest are enough: the queue is one minion's own, so who makes two requests of
- * the same digest only loses one.
+ * Eight bytes of a digest are enough: the queue belongs to one minion, so a minion that creates two
+ * requests with the same digest only loses its own request.
  */
 export class DigestQueue {
   readonly #pool: DigestPool;
   readonly #maxMarks: number;
   #firstBlock = noBlock;
   #lastBlock = noBlock;
-  /** Of the oldest mark, in the first block. */
+  /** Index of the oldest mark in the first block. */
   #firstIndex = 0;
   #count = 0;
   #isReleased = false;
 
-  /** @param maxMarks - the oldest goes for one more */
+  /** @param maxMarks capacity; a further mark replaces the oldest */
   constructor(pool: DigestPool, maxMarks: number) {
     this.#pool = pool;
     this.#maxMarks = maxMarks;
   }
 
-  /** How many there are, expired ones that were not removed yet included. */
+  /** Number of marks, including expired ones that have not been removed yet. */
   get size(): number {
     return this.#count;
   }
 
-  /** @param digest - at least eight bytes */
+  /**
+   * Returns whether the queue contains a digest.
+   * @param digest at least eight bytes
+   */
   has(digest: Buffer): boolean {
     const [high, low] = [digest.readUInt32LE(0), digest.readUInt32LE(4)];
     let index = this.#firstIndex;
@@ -123,7 +127,10 @@ export class DigestQueue {
     return false;
   }
 
-  /** @param expiresAt - seconds since 1970, or infinity */
+  /**
+   * Adds a digest.
+   * @param expiresAt seconds since 1970, or infinity
+   */
   add(digest: Buffer, expiresAt: number): void {
     if (this.#isReleased) return;
     if (this.#count === this.#maxMarks) this.#removeFirst();
@@ -137,12 +144,15 @@ export class DigestQueue {
     this.#count += 1;
   }
 
-  /** Removes from the oldest on what has expired. @param now - seconds since 1970 */
+  /**
+   * Removes expired marks, beginning with the oldest.
+   * @param now seconds since 1970
+   */
   removeExpired(now: number): void {
     while (this.#count > 0 && this.#firstExpiry() < now) this.#removeFirst();
   }
 
-  /** Gives the memory back; nothing is added any more. */
+  /** Releases the memory. Later additions have no effect. */
   release(): void {
     while (this.#count > 0) this.#removeFirst();
     this.#isReleased = true;
@@ -173,9 +183,10 @@ export class DigestQueue {
 }
 
 /**
- * Tells a request of a minion from its others, 32 bytes: a digest of nonce and load, but `ts`,
- * because a client that repeats a request may encrypt and stamp it anew [WIRE 4.4]. Where there is
- * no nonce, two requests may say the same, and only the same bytes are the same request.
+ * Returns a mark that identifies a request among those of its minion: a digest of nonce and load,
+ * without `ts`, because a client that repeats a request may encrypt and stamp it again [WIRE 4.4].
+ * Without a nonce, two different requests may have equal content, so the mark is the message
+ * authentication code and only identical bytes are the same request.
  */
 function markOf({ nonce, load, mac }: VerifiedRequest): Buffer {
   if (nonce === undefined) return mac;
@@ -183,55 +194,58 @@ function markOf({ nonce, load, mac }: VerifiedRequest): Buffer {
   return hash('sha256', packWire([nonce, rest]), 'buffer');
 }
 
-/** The same as text, to be kept beside the effect of the request. */
+/** Returns the mark as text, to store it with the effect of the request. */
 export function requestDigest(request: VerifiedRequest): string {
   return markOf(request).toString('base64');
 }
 
-/** As many as a minion may send events in the 300 s that its time stamps are good for, and more. */
+/**
+ * Maximum number of marks of a minion. Exceeds the number of events that it can send while its time
+ * stamps are valid (300 s).
+ */
 const maxPerMinion = 8_192;
 
-/** What nearly all requests are answered; a mark of one that was answered so needs no reply with it. */
+/** Reply to nearly all requests. Marks with this reply do not store it. */
 const usualReply: Reply = send(null);
 
 interface OddReply {
   readonly reply: Reply;
-  /** Seconds since 1970, or infinity. */
+  /** Expiry time in seconds since 1970, or infinity. */
   readonly expiresAt: number;
 }
 
-/** What is known of one minion's requests. */
+/** State of one minion's requests. */
 interface Marks {
   readonly done: DigestQueue;
-  /** Replies other than the usual one, if there were any, by mark. */
+  /** Replies that differ from the usual one, by mark. Created when needed. */
   odd: Map<string, OddReply> | undefined;
-  /** Requests that are not done yet, if there were any, by mark. */
+  /** Requests in progress, by mark. Created when needed. */
   underWay: Map<string, Promise<Reply>> | undefined;
 }
 
-/** How long marks are needed. */
+/** Options of the replay cache. */
 export interface ReplayCacheOptions {
-  /** `request_server_ttl`, seconds; 0: the age of requests is not looked at. */
+  /** `request_server_ttl` in seconds. 0 disables the check of a request's age. */
   readonly ttlSeconds: number;
   readonly now: () => number;
-  /** Tells the other members of a cluster of a request that was answered. Default: there are none. */
+  /** Reports an answered request to the other members of a cluster. Default: no report. */
   readonly tell?: ((mark: ToldMark) => void) | undefined;
 }
 
-/** A mark of a request that another member of a cluster has answered. */
+/** Mark of a request that another member of the cluster has answered. */
 export interface ToldMark {
   readonly minion: string;
   readonly mark: Uint8Array;
-  /** Seconds since 1970; 0: for ever. */
+  /** Expiry time in seconds since 1970. 0 if it never expires. */
   readonly expiresAt: number;
 }
 
 /**
- * Requests that change something, and what they were answered. Salt's clients repeat a packed
- * request whose answer was lost; the repeat has no second effect and gets the same answer
- * [THREATS C-43]. Each minion has marks of its own, so none can flush another's. A mark goes when
- * the time stamp of its request is refused anyway; requests without one keep theirs. A request that
- * failed has none: its repeat is another try.
+ * Marks and replies of requests that have an effect. Salt's clients repeat a packed request if its
+ * reply was lost. The repetition has no second effect and receives the same reply [THREATS C-43].
+ * Each minion has its own marks, so that no minion can evict those of another. A mark expires when
+ * the time stamp of its request becomes invalid; marks of requests without a time stamp do not
+ * expire. A failed request has no mark, because its repetition is a new attempt.
  */
 export class ReplayCache {
   readonly #options: ReplayCacheOptions;
@@ -242,7 +256,7 @@ export class ReplayCache {
     this.#options = options;
   }
 
-  /** Runs the request, or gives what it was answered the first time. */
+  /** Runs a request, or returns the reply to its first occurrence. */
   once(request: VerifiedRequest, run: () => Reply | Promise<Reply>): Reply | Promise<Reply> {
     if (request.minionId === undefined) return run();
     const marks = this.#marksOf(request.minionId);
@@ -261,14 +275,17 @@ export class ReplayCache {
     return reply;
   }
 
-  /** A request that another member has answered has no effect here. */
+  /** Records a request that another member answered, so that a repetition has no effect here. */
   note({ minion, mark, expiresAt }: ToldMark): void {
     const { done } = this.#marksOf(minion);
     done.removeExpired(this.#options.now() / 1000);
     done.add(Buffer.from(mark), expiresAt === 0 ? Number.POSITIVE_INFINITY : expiresAt);
   }
 
-  /** Forgets a minion's marks; its keys are no longer good, so nothing of it can be repeated. */
+  /**
+   * Deletes a minion's marks. Its keys are invalid by then, so that none of its requests can be
+   * repeated.
+   */
   forget(minionId: string): void {
     this.#marks.get(minionId)?.done.release();
     this.#marks.delete(minionId);
@@ -278,7 +295,7 @@ export class ReplayCache {
     this.#options.tell?.({ minion, mark, expiresAt: Number.isFinite(expiresAt) ? expiresAt : 0 });
   }
 
-  /** A request that failed may be made again, at any member. */
+  /** Reports the request after it succeeded. A failed request may be repeated at any member. */
   #tellOf(minion: string, mark: Uint8Array, expiresAt: number, answered: Promise<Reply>): void {
     answered.then(
       () => this.#tell(minion, mark, expiresAt),
@@ -318,7 +335,7 @@ export class ReplayCache {
     }
   }
 
-  /** After that the time stamp itself is refused. */
+  /** Returns the time at which the request's own time stamp becomes invalid. */
   #expiry({ ts }: VerifiedRequest): number {
     const { ttlSeconds } = this.#options;
     return ts === undefined || ttlSeconds === 0 ? Number.POSITIVE_INFINITY : ts + ttlSeconds;
@@ -349,8 +366,9 @@ function nameOf(mark: Buffer): string {
 }
 
 /**
- * What was seen before a restart is not remembered, so an event stamped before it is taken for a
- * replay, unless the session key was made after it: then nobody can have recorded it before.
+ * Returns a check for events that may be replays. Marks do not survive a restart, so an event
+ * stamped before the start counts as a replay. The exception is an event under a session key
+ * created after the start, because no earlier recording can use that key.
  */
 export function replayCheck(
   sessions: SessionKeys,

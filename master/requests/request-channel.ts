@@ -1,8 +1,8 @@
 /**
- * The channel through which every request passes: envelope, decryption, identity, rate, handler,
- * reply. The steps and their order are those of Salt's master [WIRE 5.2, salt/channel/server.py], with
- * its replies; each refusal is counted by reason. Every request gets one answer; the exceptions are
- * {@link DropConnectionError}.
+ * The request channel, through which every request passes: envelope, decryption, identity, rate
+ * limit, handler, reply. Order and replies are those of Salt's master [WIRE 5.2,
+ * salt/channel/server.py]. Each rejection is counted by reason. Every request gets one reply,
+ * except after a {@link DropConnectionError}.
  */
 
 import type { Logger } from 'pino';
@@ -44,7 +44,7 @@ import type { MasterContext } from '../context/index.ts';
 import type { ReplayCache } from './replay-cache.ts';
 import type { RequestType } from './request-type.ts';
 
-/** Request types by `cmd`. It is closed: no other name can be called [THREATS G-02, C-23]. */
+/** Request types by `cmd`. No other name can be called [THREATS G-02, C-23]. */
 export type RequestTable = ReadonlyMap<string, RequestType>;
 
 export interface RequestChannelOptions
@@ -52,21 +52,21 @@ export interface RequestChannelOptions
     Pick<MasterContext, 'counters' | 'meter' | 'now'> {
   readonly signIn: SignIn;
   readonly table: RequestTable;
-  /** PEM text of an id's accepted key. */
+  /** Returns the accepted key of an id in PEM format. */
   readonly acceptedKey: (id: string) => string | undefined;
   readonly repeats: ReplayCache;
   readonly rate: Throttle;
-  /** Encrypts a reply for the asker alone, off the main thread. */
+  /** Encrypts a reply for the requesting minion only, off the main thread. */
   readonly sealPrivate: (
     request: VerifiedRequest,
     minionPem: string,
     pillar: FactMap,
   ) => Promise<Uint8Array>;
-  /** `request_server_ttl`, seconds; 0: the age of requests is not looked at. */
+  /** `request_server_ttl` in seconds. 0 disables the check of a request's age. */
   readonly ttlSeconds: number;
-  /** How large a request may be, envelope and all. */
+  /** Limits for a request including its envelope. */
   readonly envelopeLimits: PayloadLimits;
-  /** How large and deep an encrypted load may be. */
+  /** Limits for a decrypted load. */
   readonly loadLimits: PayloadLimits;
   readonly log: Logger;
 }
@@ -74,7 +74,7 @@ export interface RequestChannelOptions
 const badLoad = 'bad load';
 const outermostFailure = 'Some exception handling minion payload';
 
-/** A refusal on the way, to be answered with `reply`. */
+/** Rejection of a request, with its reply. */
 class Refusal extends Error {
   readonly reason: string;
   readonly reply: WireValue;
@@ -94,7 +94,10 @@ export class RequestChannel {
     this.#options = options;
   }
 
-  /** The transport's request handler. @throws DropConnectionError, and nothing else */
+  /**
+   * Handles a request of a transport.
+   * @throws DropConnectionError, and nothing else
+   */
   handle(bytes: Uint8Array, peer: Peer, turn: RequestSlot): Uint8Array | Promise<Uint8Array> {
     try {
       const answer = this.#answer(bytes, peer, turn);
@@ -105,7 +108,10 @@ export class RequestChannel {
     }
   }
 
-  /** @throws DropConnectionError */
+  /**
+   * Returns the reply for an error.
+   * @throws DropConnectionError
+   */
   #answerError(error: unknown, peer: Peer): Uint8Array {
     if (error instanceof DropConnectionError) {
       this.#options.counters.count(error.reason);
@@ -134,8 +140,8 @@ export class RequestChannel {
   }
 
   /**
-   * Requests in the clear: `_auth` and `ping`, nothing else [THREATS C-23]. Whatever Salt's own
-   * command line would ask here uses the local socket.
+   * Answers unencrypted requests, which are only `_auth` and `ping` [THREATS C-23]. The requests of
+   * Salt's command line use the local socket instead.
    */
   async #answerClear(envelope: ClearEnvelope, peer: Peer): Promise<Uint8Array> {
     const { signIn, counters, meter } = this.#options;
@@ -159,7 +165,7 @@ export class RequestChannel {
     return mapMaybePromise(reply, (given) => this.#encode(request, key, given, turn));
   }
 
-  /** Notes who asks; the first time, that it can speak its version. */
+  /** Records the minion as active, and pins its protocol version when it uses a higher one. */
   #meet({ minionId, isProven, version }: VerifiedRequest, peer: Peer): undefined | Promise<void> {
     if (!isProven || minionId === undefined) return undefined;
     const { lastHeard, now, pins } = this.#options;
@@ -168,17 +174,26 @@ export class RequestChannel {
     return version > pins.of(minionId) ? this.#prove(minionId, version) : undefined;
   }
 
-  /** A pin that cannot be kept now holds until the next start: no reason to refuse the request. */
+  /**
+   * Stores the protocol version. If it cannot be stored, the pin holds until the next start and the
+   * request continues.
+   */
   async #prove(minionId: string, version: ProtocolVersion): Promise<void> {
     try {
       await this.#options.pins.prove(minionId, version);
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
-      this.#options.log.warn({ minion: minionId, code: error.code }, 'version not kept');
+      this.#options.log.warn(
+        { minion: minionId, code: error.code },
+        'protocol version was not stored; the pin holds until the next start',
+      );
     }
   }
 
-  /** Protocol 3 has a key for each minion, which exists only while its RSA key is accepted. */
+  /**
+   * Returns the key of a request. Protocol 3 has a session key for each minion, which exists only
+   * while its RSA key is accepted.
+   */
   #keyFor(envelope: SealedEnvelope): CrypticleKey {
     if (envelope.version < 3) return this.#options.publishKey.current.key;
     const id = envelope.id ?? '';
@@ -231,14 +246,14 @@ export class RequestChannel {
     return checked.request;
   }
 
-  /** Whoever names an id must at least name an accepted one. */
+  /** Returns the accepted key. A request that names an id must name an accepted one. */
   #acceptedKey(id: string): string {
     const accepted = this.#options.acceptedKey(id);
     if (accepted === undefined) throw new Refusal('not-accepted');
     return accepted;
   }
 
-  /** A token must be right wherever there is one. */
+  /** Checks a token. Every token that is sent must be valid. */
   async #checkToken(accepted: string, tok: Uint8Array): Promise<void> {
     if (!(await this.#options.tokens.isGenuine(accepted, tok))) throw new Refusal('token');
   }
@@ -259,7 +274,7 @@ export class RequestChannel {
       return send({});
     }
     const isNext = type.rate === 'own' || rate.pass(request.minionId ?? '');
-    // RSA operations, pillars and jobs may take long: the next request does not wait for them.
+    // RSA operations, pillars and jobs may take long, so the next request does not wait for them.
     if (isNext !== true || !type.isBrief) turn.release();
     return mapMaybePromise(isNext, (isItsTurn) => {
       if (isItsTurn) return this.#run(cmd, type, request);
@@ -296,7 +311,10 @@ export class RequestChannel {
     }
   }
 
-  /** @throws DropConnectionError */
+  /**
+   * Returns the reply for an error of a handler.
+   * @throws DropConnectionError
+   */
   #handlerError(cmd: string, { minionId }: VerifiedRequest, error: unknown): Reply {
     const { counters, log, meter } = this.#options;
     meter.countRequest(cmd, error instanceof DropConnectionError ? 'unanswered' : 'failed');
@@ -326,7 +344,7 @@ export class RequestChannel {
   #refuse(reason: string, reply: WireValue, peer: Peer): Uint8Array {
     this.#options.counters.count(reason);
     this.#options.meter.countRequest('unread', 'refused');
-    this.#options.log.debug({ remote: peer.address, code: reason }, 'request refused');
+    this.#options.log.debug({ remote: peer.address, code: reason }, 'request rejected');
     return packWire(reply);
   }
 }

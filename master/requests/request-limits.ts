@@ -1,5 +1,3 @@
-/** What bounds requests of minions: rates, and what is remembered of those that were denied. */
-
 import { type Rate, Throttle, TokenBuckets } from '#runtime';
 import { type Auth, DropConnectionError, type VerifiedRequest } from '../auth/index.ts';
 import type { ModuleDeps } from '../context/index.ts';
@@ -7,22 +5,28 @@ import type { RequestCounters } from '../metrics/index.ts';
 import { DenialLog } from './denial-log.ts';
 import { replayCheck } from './replay-cache.ts';
 
-/** What a request costs that moves nothing: some 0.2 ms, in which 16 KiB could be moved. */
+/**
+ * Minimum cost of a request, in bytes. A request without data takes about 0.2 ms, in which 16 KiB
+ * could be transferred.
+ */
 const leastBytes = 16 * 1024;
-/** A highstate asks for much at once, and then for nothing. */
+/**
+ * Burst of a minion's file rate, in seconds. A highstate requests many files at once, and then
+ * none.
+ */
 const burstSeconds = 2;
-/** Many minions may share an address. */
+/** Maximum number of waiting file requests. Many minions may share an address. */
 const maxWaiting = 10_000;
 
 /**
- * Delays requests for files over `file_bytes_per_second`, before their answer is made and takes
- * memory. A highstate asks hundreds of times, so they count against no other rate.
+ * Delays file requests that exceed `file_bytes_per_second`, before their reply takes memory. A
+ * highstate sends hundreds of them, so they count against no other rate.
  */
 export class FileMeter {
   readonly #throttle: Throttle;
   readonly #counters: RequestCounters;
 
-  /** @param bytesPerSecond 0: without limit */
+  /** @param bytesPerSecond limit; 0 disables it */
   constructor(bytesPerSecond: number, counters: RequestCounters) {
     const perSecond = bytesPerSecond;
     const buckets = new TokenBuckets({ perSecond, burst: burstSeconds * bytesPerSecond });
@@ -30,9 +34,12 @@ export class FileMeter {
     this.#counters = counters;
   }
 
-  /** Resolves when the minion may have so many bytes. @throws DropConnectionError */
+  /**
+   * Resolves when the minion may receive this many bytes.
+   * @throws DropConnectionError
+   */
   async pass({ isProven, minionId = '', address }: VerifiedRequest, bytes: number): Promise<void> {
-    // An id that is only claimed might be another's, who would pay for it.
+    // An unproven id may belong to another minion, which would then be charged.
     const owner = isProven ? `id ${minionId}` : `address ${address}`;
     const count = Math.max(bytes, leastBytes);
     const isNext = await this.#throttle.pass(owner, count, () => {
@@ -42,12 +49,12 @@ export class FileMeter {
   }
 }
 
-/** Signals of one minion that wait because it is over its rate. */
+/** Maximum number of one minion's signals that wait for its rate. */
 const maxWaitingSignals = 64;
 
 /**
- * Requests of one minion that wait because it is over its rate: twice what one connection may have
- * under way.
+ * Maximum number of one minion's requests that wait for its rate: twice the number of concurrent
+ * requests of a connection.
  */
 const maxWaitingRequests = 128;
 
@@ -67,17 +74,17 @@ export function createRequestLimits({ config, context, auth }: RequestLimitDeps)
   });
   return {
     config,
-    /** How many requests a minion may make. */
+    /** Rate of a minion's requests. */
     requests: new Throttle(requests, maxWaitingRequests),
-    /** How many events a minion may fire. */
+    /** Rate of a minion's events. */
     events,
-    /** The same rate, for what waits for it. */
+    /** Same rate, for events that wait. */
     delayedEvents: new Throttle(events, maxWaitingSignals),
     denials: new DenialLog(context.log.child({ component: 'requests' }), now),
-    /** Whether a request was made before this master started, and may be a replay. */
+    /** Whether a request was made before this master started and may be a replay. */
     isFromBefore: replayCheck(auth.sessions, now()),
   };
 }
 
-/** Rates of minions' requests, and the signals that were denied. */
+/** Rate limits of minions, and the log of rejected signals. */
 export type RequestLimits = ReturnType<typeof createRequestLimits>;

@@ -1,40 +1,40 @@
-/** Request types: one row declares everything about a request that minions send. */
+/** Request types: one entry declares everything about a request that minions send. */
 
 import type { WireMap } from '#minion-protocol';
 import { type Handler, type Reply, send, type VerifiedRequest } from '../auth/index.ts';
 
-/** A verified request whose id the minion's own key proves. */
+/** Verified request whose id is proven by the minion's own key. */
 export interface ProvenRequest extends VerifiedRequest {
   readonly minionId: string;
 }
 
-/** What the request channel does around the handler of a request type. */
+/** Properties of a request type for the request channel. */
 interface RequestNature {
   /**
-   * Effect of the request. `once`: it has an effect that a repetition must not have again; the
-   * channel answers a repeated request with the reply to the first. A handler of the kind `write`
-   * recognises repetitions by itself, or they do no harm.
+   * Effect of the request. `once`: it must have its effect only once; the channel answers a
+   * repetition with the first reply. `write`: the handler recognises repetitions, or they are
+   * harmless.
    */
   readonly kind: 'read' | 'write' | 'once';
   /**
-   * Limit that applies before the handler runs. `requests`: the `requests_per_second` of the minion.
-   * `own`: none; the handler applies its own.
+   * Rate limit applied before the handler runs. `requests`: the minion's `requests_per_second`.
+   * `own`: none, because the handler applies its own.
    */
   readonly rate: 'requests' | 'own';
   /**
-   * Whether the connection handles its next request only when this one is done, which keeps the
-   * order of requests that are only stored. Default: the next request does not wait.
+   * Whether the connection handles its next request only after this one. This preserves the order
+   * of requests that are only stored. Default: false.
    */
   readonly isBrief?: boolean;
 }
 
-/** How the load of a request is read. */
+/** Functions that read and handle the load of a request. */
 interface LoadReading<R, L> {
-  /** Refuses a request before its load is read, for instance because of its size. */
+  /** Rejects a request before its load is read, for instance because of its size. */
   readonly refuse?: (request: R) => Reply | undefined;
-  /** Returns the typed load, or `undefined` for a malformed one. */
+  /** Returns the typed load, or `undefined` if it is malformed. */
   readonly load: (load: WireMap, request: R) => L | undefined;
-  /** Replies to a malformed load. Default: an empty map. */
+  /** Returns the reply to a malformed load. Default: an empty map. */
   readonly malformed?: (request: R) => Reply;
   readonly handle: (request: R, load: L) => Reply | Promise<Reply>;
 }
@@ -42,9 +42,9 @@ interface LoadReading<R, L> {
 /** Options of {@link defineRequestType} for requests that need a token. */
 export interface ProvenRequestOptions<L> extends RequestNature, LoadReading<ProvenRequest, L> {
   /**
-   * Whether a request without the minion's token is refused. Minions of protocols 0 to 2 put it
-   * into some loads only [WIRE 9.1]; without it, any holder of the shared key could act for another
-   * minion.
+   * Whether requests without the minion's token are rejected. Minions of protocols 0 to 2 send the
+   * token with some loads only [WIRE 9.1]. Without this check, any holder of the shared key could
+   * act for another minion.
    */
   readonly needsToken: true;
 }
@@ -54,7 +54,7 @@ export interface OpenRequestOptions<L> extends RequestNature, LoadReading<Verifi
   readonly needsToken: false;
 }
 
-/** A row of the table of request types. Made by {@link defineRequestType}. */
+/** Entry of the table of request types, created by {@link defineRequestType}. */
 export interface RequestType extends Required<RequestNature> {
   readonly needsToken: boolean;
   readonly handler: Handler;
@@ -92,12 +92,12 @@ function readingHandler<R extends VerifiedRequest, L>({
   };
 }
 
-/** The channel refuses requests without a token before their handler is called. */
+/** Narrows the type. The channel has already rejected requests without a token. */
 function hasId(request: VerifiedRequest): request is ProvenRequest {
   return request.minionId !== undefined;
 }
 
-/** Takes every load as it is. */
+/** Accepts any load unchanged. */
 export function anyLoad(load: WireMap): WireMap {
   return load;
 }

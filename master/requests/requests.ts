@@ -1,4 +1,4 @@
-/** The requests of minions: sign-in, and the channel of all other requests. */
+/** Requests of minions: sign-in, and the channel for all other requests. */
 
 import {
   envelopeLimits,
@@ -30,21 +30,23 @@ export interface RequestDeps extends ModuleDeps {
   readonly types: RequestTable;
 }
 
-/** What transports hand requests to. */
+/** Request handlers for the transports. */
 export interface Requests {
   /** Answers a request. */
   readonly handle: Parameters<MasterTransport['listen']>[0];
-  /** Hears what a minion says of itself at the publish port. */
+  /** Handles an announcement that a minion sends to the publish port. */
   readonly announce: (bytes: Uint8Array, peer: Peer) => Promise<void>;
 }
 
-/** Minions go to another master, or try again. */
+/**
+ * Returns the error for requests to an outdated member. Minions then try another master, or retry.
+ */
 function staleMember({ counters }: MasterContext): DropConnectionError {
   counters.count('cluster-stale');
   return new DropConnectionError('cluster-stale');
 }
 
-/** Tells the other members of requests that were answered. */
+/** Returns a function that reports answered requests to the other members. */
 function tellMark(cluster: Pick<Cluster, 'send'>): (mark: ToldMark) => void {
   return ({ minion, mark, expiresAt }) => cluster.send('request', { minion, mark, expiresAt });
 }
@@ -107,7 +109,7 @@ export interface SignInDeps extends ModuleDeps {
   readonly auth: Auth;
   readonly events: Events;
   readonly jobs: Jobs;
-  /** What extensions know of keys that minions show. */
+  /** Advice of extensions on the keys of minions. */
   readonly advice: KeyAcceptanceHook;
 }
 

@@ -13,16 +13,16 @@ export interface ReturnRequestOptions {
   readonly signatures: SignatureCheck;
   readonly counters: RequestCounters;
   readonly meter: Meter;
-  /** Limits returns that are repeated or refused. The first return to a job is not limited. */
+  /** Limits repeated and rejected returns. The first return for a job is not limited. */
   readonly requestRate: Throttle;
-  /** `return_bytes`: the largest return that is kept, in bytes as sent. */
+  /** Configuration with `return_bytes`, the maximum size of a stored return in bytes as sent. */
   readonly config: Pick<LiveConfig, 'current'>;
 }
 
 /**
- * `_return`: the result of a job [WIRE 9.4]. Minions take any answer for an acknowledgement, so
- * there is none for a return that could not be kept: without it they send again, three times in
- * all (`return_retry_tries`).
+ * Defines `_return`: the result of a job [WIRE 9.4]. Minions treat any reply as an acknowledgement,
+ * so the master does not reply if it could not store the return. The minion then sends it again, up
+ * to three times (`return_retry_tries`).
  */
 export function returnRequest(options: ReturnRequestOptions): RequestType {
   const { keeper, signatures, counters, meter, requestRate, config } = options;
@@ -62,7 +62,9 @@ function notKept(cause: unknown): never {
   throw cause;
 }
 
-/** In place of a value that is too large: the job says so, instead of waiting in vain. */
+/**
+ * Replaces a value that is too large, so that the job reports it instead of waiting for a return.
+ */
 function withoutValue(load: WireMap, { config, counters }: ReturnRequestOptions): WireMap {
   const maxBytes = config.current.limits.returnBytes;
   counters.count('return-bytes');

@@ -1,5 +1,3 @@
-/** Serves calls of the interface, over the local socket or HTTPS. */
-
 import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -29,49 +27,52 @@ import type { CallGate } from '../context/index.ts';
 import { missedBySlowReader } from '../events/index.ts';
 import { namedMethods } from './methods.ts';
 
-/** What a caller gets for an error: never a stack. */
+/** Error as callers receive it. Never contains a stack trace. */
 interface ErrorBody {
   readonly code: string;
   readonly message: string;
 }
 
-/** Codes that say that somebody may not. */
+/** Error codes for missing permission or authentication. */
 const refusals = /^ERR_(?:DENIED|EAUTH.*)$/;
 
-/** Bytes that wait for a reader before a stream that loses nothing waits for it. */
+/** Number of unread bytes after which a lossless stream waits for its reader. */
 const maxUnreadBytes = 65_536;
 
 export interface CallServerOptions {
   readonly methods: ReadonlyMap<string, RpcMethod>;
-  /** Methods besides, in rooms as tables have them. */
+  /** Additional methods, in nested tables. */
   readonly more?: readonly RpcTable[];
   readonly api: MasterApi;
   readonly log: Logger;
-  /** Counts the calls that begin something. Default: they are not counted. */
+  /** Counter of calls that start something. Default: calls are not counted. */
   readonly calls?: Pick<CallGate, 'enter'> | undefined;
-  /** Reads and writes what is large. */
+  /** Scheduler that splits the parsing and writing of large values into steps. */
   readonly steps: Pick<StepScheduler, 'run'>;
   /** Outgoing data of all streams. */
   readonly sendPool: SendPool;
 }
 
-/** Input of a call, as far as its caller may give it. */
+/** Input of a call, as its caller supplied it. */
 export interface CallInput {
   readonly parameters: unknown;
-  /** Who asks, for the audit log. Default: the local interface. */
+  /** Requester of the call, for the audit log. Default: the local interface. */
   readonly by?: AuditRequester | undefined;
   /** Called once at the end of the call. */
   readonly leave?: (() => void) | undefined;
 }
 
-/** A call before its input is read. */
+/** Call before its input is read. */
 interface Call {
   readonly name: string;
   readonly response: ServerResponse;
   readonly signal: AbortSignal;
 }
 
-/** Finds methods by their names, calls them, and writes their results. */
+/**
+ * Serves calls of the master's interface, over the local socket or HTTPS: finds the method, calls
+ * it, and writes its result.
+ */
 export class CallServer {
   readonly #options: CallServerOptions;
   readonly #methods: ReadonlyMap<string, RpcMethod>;
@@ -83,14 +84,14 @@ export class CallServer {
   }
 
   /**
-   * Answers a call. Never fails.
-   * @param admit - reads the input; an error of it is the answer
+   * Answers a call. Never rejects.
+   * @param admit reads the input; its errors become the response
    */
   async serve(call: Call, admit: (method: RpcMethod) => Promise<CallInput>): Promise<void> {
     const { name, response } = call;
     const method = this.#methods.get(name);
     if (method === undefined) {
-      const message = `no method ${JSON.stringify(name)}`;
+      const message = `unknown method ${JSON.stringify(name)}`;
       sendError(response, 404, { code: 'ERR_RPC_UNKNOWN_METHOD', message });
       return;
     }
@@ -102,7 +103,8 @@ export class CallServer {
       if (complaint !== undefined) throw new MasterError('ERR_ARGS', `${name}: ${complaint}`);
       leave = beginsSomething(method) ? this.#options.calls?.enter() : undefined;
       const { parameters, by } = input;
-      // Before the head goes out: who reads it knows that what happens from now on is in the stream.
+      // The call is invoked before the response head is sent. A caller that has the head can rely
+      // on receiving all later events.
       const result = await method.invoke(this.#options.api, parameters, call.signal, by);
       if (isStream(result)) await this.#writeStream(method, call, result);
       else await this.#writeResult(response, result);
@@ -117,7 +119,7 @@ export class CallServer {
   }
 
   /**
-   * The parameters of a call as its body has them, read in steps.
+   * Parses the parameters in the body of a call, in steps.
    * @throws MasterError ERR_ARGS
    */
   async parseParameters(
@@ -127,21 +129,21 @@ export class CallServer {
     if (body.length === 0) return {};
     const { steps } = this.#options;
     const text = await steps.run(textInSteps(body));
-    if (text === undefined) throw new MasterError('ERR_ARGS', 'expected the parameters in UTF-8');
+    if (text === undefined) throw new MasterError('ERR_ARGS', 'the parameters are not valid UTF-8');
     try {
       return await steps.run(readJsonInSteps(text, { ...markedJson, ...limits }));
     } catch (cause) {
-      const why = cause instanceof JsonError ? cause.message : 'a mark that holds something else';
-      throw new MasterError('ERR_ARGS', `expected the parameters as JSON: ${why}`, { cause });
+      const why = cause instanceof JsonError ? cause.message : 'a type mark has an invalid value';
+      throw new MasterError('ERR_ARGS', `the parameters are not valid JSON: ${why}`, { cause });
     }
   }
 
-  /** Returns what the caller gets for an error. A fault of this program is written to the log. */
+  /** Returns the error for the caller. A defect of this program is written to the log. */
   #shownError(name: string, error: unknown): ErrorBody {
     const body = describe(error);
     if (body !== undefined) return body;
-    this.#options.log.error({ cmd: name, err: error }, 'request of the interface failed');
-    return { code: 'ERR_INTERNAL', message: 'the master failed; see its log' };
+    this.#options.log.error({ cmd: name, err: error }, 'call failed');
+    return { code: 'ERR_INTERNAL', message: 'internal error of the master; see its log' };
   }
 
   async #writeResult(response: ServerResponse, result: unknown): Promise<void> {
@@ -162,7 +164,7 @@ export class CallServer {
     items: AsyncIterable<unknown>,
   ): Promise<void> {
     response.setHeader('content-type', 'application/x-ndjson');
-    // A stream may be silent for long: the reader must know at once that it holds.
+    // A stream may stay silent for long; the reader must learn immediately that it was accepted.
     response.flushHeaders();
     const queue = this.#options.sendPool.open(response, slowReaderLines);
     try {
@@ -175,19 +177,22 @@ export class CallServer {
   }
 }
 
-/** Whether a member that is drained refuses it. */
+/** Returns whether a draining member rejects the method. */
 function beginsSomething({ access, isIdempotent, isLive }: RpcMethod): boolean {
   return !isIdempotent && !isLive && access !== 'host' && access !== 'anybody';
 }
 
 function statusOf(body: ErrorBody, error: unknown): number {
   if (body.code === 'ERR_INTERNAL') return 500;
-  // Errors of HTTP know theirs.
+  // Errors of HTTP carry their status.
   if (error instanceof Error && 'status' in error) return Number(error.status);
   return refusals.test(body.code) ? 401 : 400;
 }
 
-/** Events are not held up for a reader, who is ended when too much waits; everything else is. */
+/**
+ * Writes the items of a stream. A live stream drops a reader that is too slow; any other stream
+ * waits for it.
+ */
 async function writeItems(
   queue: SendQueue,
   items: AsyncIterable<unknown>,
@@ -201,17 +206,20 @@ async function writeItems(
 }
 
 const endLine = Buffer.from('{"end":true}\n');
-/** The master is being closed: what was streamed may go on with the next one. */
+/**
+ * Last line when the master closes. The reader may continue the stream with the next master
+ * process.
+ */
 const closedLine = Buffer.from('{"end":true,"closed":true}\n');
 
-/** What a reader of events is told that is ended because it is too slow. */
+/** Returns the last lines for a reader of events that was too slow. */
 function slowReaderLines(): Buffer[] {
   const code = 'ERR_READER_DROPPED';
-  const message = 'more waited for the reader than may; it was dropped';
+  const message = 'the reader was too slow: its pending events exceeded the limit; subscribe again';
   return [itemLine(missedBySlowReader()), lineOf({ error: { code, message } })];
 }
 
-/** Lines of events, which are the same for all who read them. */
+/** Encoded events, shared by all readers. */
 const lines = new WeakMap<object, Buffer>();
 
 function sharedLine(item: unknown): Buffer {
@@ -233,12 +241,15 @@ function isStream(result: unknown): result is AsyncIterable<unknown> {
   return typeof result === 'object' && result !== null && Symbol.asyncIterator in result;
 }
 
-/** Everything in the interface is made of Salt's values; members that are not set are left out. */
+/**
+ * Converts a value to marked JSON. The interface uses only Salt's value types; unset properties are
+ * omitted.
+ */
 function asJson(value: unknown): unknown {
   return toJson((value ?? null) as WireValue);
 }
 
-/** Errors with a code of ours are for the caller; anything else is a fault of this program. */
+/** Returns the code and message of an error with one of our codes, or `undefined` for a defect. */
 function describe(error: unknown): ErrorBody | undefined {
   if (!(error instanceof Error) || !('code' in error)) return undefined;
   const { code, message } = error;

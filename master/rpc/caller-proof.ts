@@ -1,7 +1,8 @@
 /**
- * Proof which account calls over the local socket. Node.js has no peer credentials: the caller makes a
- * file in the socket's directory, whose owner the master reads. The file holds the digest of a secret
- * that only the request carries, so that nobody else can refer to it; it is good for one call.
+ * Proof of the account that calls over the local socket. Node.js offers no peer credentials, so the
+ * caller creates a file in the socket's directory, and the master reads its owner. The file
+ * contains the digest of a secret that only the request carries, so that no other account can refer
+ * to it. A proof is valid for one call.
  */
 
 import { createHash, randomBytes } from 'node:crypto';
@@ -10,7 +11,7 @@ import { lstat, open, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { processUser } from '#runtime';
 
-/** The header of a request that has the secret. */
+/** HTTP header that carries the secret. */
 export const callerHeader = 'x-saltbridge-caller';
 
 const prefix = '.caller-';
@@ -20,17 +21,18 @@ function digestOf(secret: string): string {
   return createHash('sha256').update(secret).digest('hex');
 }
 
-/** A caller's proof, before the request that refers to it. */
+/** Proof of a caller, created before the request that refers to it. */
 export interface CallerProof {
-  /** For {@link callerHeader}. */
+  /** Value of {@link callerHeader}. */
   readonly secret: string;
-  /** Removes the file where the master has not done so. */
+  /** Removes the file if the master has not done so. */
   remove(): Promise<void>;
 }
 
 /**
- * Makes a proof; `undefined` where none is needed, because {@link accountOfCaller} takes a call without
- * one for the socket's owner, and where no file can be made: the call goes on without.
+ * Creates a proof. Returns `undefined` if the caller owns the socket, because
+ * {@link accountOfCaller} then needs no proof, or if the file cannot be created; the call continues
+ * without a proof.
  */
 export async function createCallerProof(socketPath: string): Promise<CallerProof | undefined> {
   const owner = await lstat(socketPath).then(
@@ -45,7 +47,8 @@ export async function createCallerProof(socketPath: string): Promise<CallerProof
   try {
     const handle = await open(file, 'wx', 0o644);
     try {
-      // Whatever the umask: the master may be another account, and the directory is closed to others.
+      // Independent of the umask: the master may run as another account, and only root and that
+      // account can enter the directory.
       await handle.chmod(0o644);
       await handle.writeFile(digest);
     } finally {
@@ -59,8 +62,9 @@ export async function createCallerProof(socketPath: string): Promise<CallerProof
 }
 
 /**
- * The account that made the proof, or without one, the account that owns the socket.
- * @param secret - what the request has in {@link callerHeader}
+ * Returns the account that created the proof, or without a valid proof the account that owns the
+ * socket.
+ * @param secret value of {@link callerHeader} in the request
  */
 export async function accountOfCaller(
   socketPath: string,
@@ -80,7 +84,7 @@ async function ownerOfProof(directory: string, digest: string): Promise<number |
   try {
     const { uid, size, nlink } = await handle.stat();
     await rm(file);
-    // A link could give a file of somebody else's this name.
+    // A hard link could give this name to a file of another account.
     if (nlink !== 1 || size !== digest.length) return undefined;
     return (await handle.readFile('utf8')) === digest ? uid : undefined;
   } finally {
@@ -88,14 +92,17 @@ async function ownerOfProof(directory: string, digest: string): Promise<number |
   }
 }
 
-/** Nobody but root and the master's own account can open the socket; Node.js knows no other names. */
+/**
+ * Returns the name of an account. Only root and the master's own account can open the socket;
+ * Node.js cannot look up other names.
+ */
 function accountName(uid: number): string {
   if (uid === 0) return 'root';
   const own = uid === process.getuid?.() ? processUser() : null;
   return own ?? `uid:${uid}`;
 }
 
-/** Removes what callers left that died before their request arrived. */
+/** Removes the files of callers that died before their request arrived. */
 export async function removeCallerProofs(socketPath: string): Promise<void> {
   const directory = path.dirname(socketPath);
   const names = (await readdir(directory)).filter((name) => name.startsWith(prefix));

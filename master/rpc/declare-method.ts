@@ -1,4 +1,7 @@
-/** Declares rows of the method table: what server, access check, client and documents need. */
+/**
+ * Declares rows of the method table, with all that the server, access check, client and documents
+ * need.
+ */
 
 import type { Static, TSchema } from 'typebox';
 import { compileSchema } from '#runtime';
@@ -12,13 +15,13 @@ import type {
   WholeRequest,
 } from '../api/index.ts';
 
-/** The parameters without the token, which the client adds. */
+/** Parameters without the token, which the client adds. */
 type Given<S extends TSchema> = Omit<Static<S>, 'token'>;
 
-/** Turns the interface's arguments into parameters. */
+/** Converts the arguments of the interface's method to parameters. */
 type ArgumentMapping<S extends TSchema> = ((...args: never) => Given<S>) | undefined;
 
-/** What the interface's method takes. */
+/** Arguments of the interface's method. */
 type ArgumentsOf<S extends TSchema, F> = F extends (...args: infer A) => unknown
   ? A
   : Record<never, never> extends Given<S>
@@ -31,24 +34,27 @@ type Row<S extends TSchema, F, R> = RpcMethod<
   WholeRequest<ArgumentsOf<S, F>>
 >;
 
-/** A method as it is declared. */
+/** Declaration of a method. */
 interface MethodDefinition<S extends TSchema, F extends ArgumentMapping<S>, R> {
-  /** What it takes from outside. */
+  /** Schema of the parameters. */
   readonly parameters: S;
-  /** Default: the first argument is the parameters. */
+  /** Mapping of arguments to parameters. Default: the first argument is the parameters. */
   readonly args?: F;
-  /** Default `everything`. */
+  /** Required access level. Default: `everything`. */
   readonly access?: RpcAccess;
   /** See {@link RpcMethod.isIdempotent}. */
   readonly isIdempotent?: boolean;
-  /** @param by who asks for it, for the audit log, where that is not the local interface */
+  /**
+   * Calls the method.
+   * @param by requester for the audit log, if it is not the local interface
+   */
   readonly call: (
     api: InProcessApi,
     parameters: Static<S>,
     signal: AbortSignal,
     by?: AuditRequester,
   ) => R;
-  /** Its record in the audit log. Default: none, because it only reads. */
+  /** Audit record of the method. Default: none, for methods that only read. */
   readonly audit?: MethodAudit<Static<S>, NoInfer<Awaited<R>>>;
 }
 
@@ -59,28 +65,31 @@ export function method<S extends TSchema, T, F extends ArgumentMapping<S> = unde
   return rowOf<S, F, Promise<T>>(definition, { isStream: false });
 }
 
-/** Declares a method that returns one value, and does no harm when it is called twice. */
+/** Declares a method that returns one value and can safely be repeated. */
 export function query<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
   definition: Omit<MethodDefinition<S, F, Promise<T>>, 'isIdempotent'>,
 ): Row<S, F, Promise<T>> {
   return rowOf<S, F, Promise<T>>({ ...definition, isIdempotent: true }, { isStream: false });
 }
 
-/** Declares a method that returns a stream, which begins with the first read. */
+/** Declares a method that returns a stream, which starts with the first read. */
 export function streamMethod<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
   definition: MethodDefinition<S, F, AsyncIterable<T> | Promise<AsyncIterable<T>>>,
 ): Row<S, F, AsyncIterable<T>> {
   return rowOf<S, F, AsyncIterable<T>>(definition, { isStream: true });
 }
 
-/** Declares a method that resolves when its stream has begun, which waits for no reader. */
+/**
+ * Declares a method that resolves when its stream has started. The stream does not wait for slow
+ * readers.
+ */
 export function liveStreamMethod<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
   definition: MethodDefinition<S, F, Promise<AsyncIterable<T>>>,
 ): Row<S, F, Promise<AsyncIterable<T>>> {
   return rowOf<S, F, Promise<AsyncIterable<T>>>(definition, { isStream: true, isLive: true });
 }
 
-/** A method of an extension: it is given the master's interface. */
+/** Declaration of an extension's method. It receives the master's public interface. */
 type ExtensionDefinition<S extends TSchema, F extends ArgumentMapping<S>, R> = Omit<
   MethodDefinition<S, F, R>,
   'call'
@@ -119,8 +128,8 @@ function rowOf<S extends TSchema, F extends ArgumentMapping<S>, R>(
       const [first] = check.Errors(given);
       if (first === undefined) return undefined;
       const name = first.instancePath.slice(1).replaceAll('/', '.') || 'parameters';
-      // What no schema describes is measured against the schema `false`.
-      return first.keyword === 'boolean' ? `${name} is no parameter` : `${name} ${first.message}`;
+      // A property that the schema does not define is checked against the schema `false`.
+      return first.keyword === 'boolean' ? `unknown parameter ${name}` : `${name} ${first.message}`;
     },
     invoke: (api, given, signal, by) => call(api, check.Parse(given), signal, by),
   };

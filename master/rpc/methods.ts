@@ -1,7 +1,7 @@
 /**
- * The method table: the one declaration of each method of the master's interface outside of its
- * process. Server, access check, client, OpenAPI and docs/rpc.md come from it; it does not compile
- * when it differs from {@link MasterApi} or {@link UserApi}.
+ * The method table: the only declaration of each remote method of the master's interface. The
+ * server, access check, client, OpenAPI document and docs/rpc.md are derived from it. It does not
+ * compile if it differs from {@link MasterApi} or {@link UserApi}.
  */
 
 import type { Static, TArrayOptions, TObject, TProperties, TSchema, TUnsafe } from 'typebox';
@@ -23,7 +23,7 @@ import {
 import { named } from '../audit/index.ts';
 import { liveStreamMethod, method, query, streamMethod } from './declare-method.ts';
 
-/** The methods of a table by their names on the wire: `keys.list`. */
+/** Returns the methods of a table by their wire names, for example `keys.list`. */
 export function namedMethods(table: RpcTable, prefix = ''): ReadonlyMap<string, RpcMethod> {
   return new Map(
     Object.entries(table).flatMap(([name, entry]): (readonly [string, RpcMethod])[] =>
@@ -41,7 +41,7 @@ const listOf = <S extends TSchema>(
   item: S,
   options?: TArrayOptions,
 ): TUnsafe<readonly Static<S>[]> => Type.Unsafe<readonly Static<S>[]>(Type.Array(item, options));
-/** A map with these fields and no others. */
+/** Schema of a map with exactly these properties. */
 const record = <P extends TProperties>(fields: P): TObject<P> =>
   Type.Object(fields, { additionalProperties: false });
 const oneOf = <const V extends readonly string[]>(...values: V): TUnsafe<V[number]> =>
@@ -79,7 +79,7 @@ const runFields = {
   patienceSeconds: Type.Optional(Seconds),
   subset: Type.Optional(Type.Integer({ minimum: 1 })),
 };
-/** Whoever it is of asks, not the master's own user. */
+/** Token of the user that calls. Default: the master's own user. */
 const asUser = { token: Type.Optional(Text) };
 const Publish = record({ ...publishFields, ...asUser });
 const Run = record({ ...runFields, ...asUser });
@@ -168,22 +168,25 @@ const Explain = record({
 
 const UserAction = oneOf('runner', 'wheel', 'subscribe');
 
-/** More of a rule is looked at where it is read. */
+/** Minimal form of a rule. The policy parser checks the rest. */
 const RuleForm = Type.Object({ name: Text, action: Text });
 
-/** The interface of whoever the token is of, or the master's own. */
+/** Returns the interface for the token's user, or the master's own. */
 function of(api: InProcessApi, token: string | undefined): InProcessApi | UserApi {
   return token === undefined ? api : api.asUser(token);
 }
 
-/** What the table has the methods of: all but `asUser`, and what a token's user asks of themselves. */
+/**
+ * Interface that the table covers: everything except `asUser`, plus the checks that a user makes
+ * about itself.
+ */
 export type CallableApi = Omit<MasterApi, 'asUser'> & {
   readonly acl: Pick<UserApi, 'permits'>;
   /** @internal */
   readonly users: Pick<UserApi, 'requireFullRights' | 'describeMaster'>;
 };
 
-/** The pattern, and the keys that it meant. */
+/** Audit record with the pattern and the matching keys. */
 const keyRecord = {
   done: ({ match }: KeySelection, changes: readonly KeyChange[]): AuditDetails => ({
     what: match,
@@ -192,7 +195,7 @@ const keyRecord = {
   failed: ({ match }: KeySelection): AuditDetails => ({ what: match, on: [] }),
 };
 
-/** It has the jid and the minions. */
+/** Audit record that the jobs module writes, with the jid and the minions. */
 const jobRecord = { action: 'job.publish', writtenBy: 'jobs' };
 
 const functionsOf = (
@@ -224,7 +227,7 @@ const ofToken = {
   args: (token: string) => ({ token }),
 } as const;
 
-/** Every method, in rooms as the interface has them. */
+/** All methods, nested as in the interface. */
 export const rpcTable: RpcTableOf<CallableApi> = {
   status: query({ parameters: Nothing, call: (api) => api.status() }),
   metrics: query({ parameters: Nothing, call: (api) => api.metrics() }),
@@ -439,7 +442,7 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       audit: {
         action: 'policy.reload',
         done: (_, { applied }) => ({ what: applied.join(', ') }),
-        failed: () => ({ detail: 'refused; what was in force stays' }),
+        failed: () => ({ detail: 'rejected; the previous policy stays active' }),
       },
     }),
     forget: query({
@@ -476,10 +479,10 @@ export const rpcTable: RpcTableOf<CallableApi> = {
   },
 };
 
-/** The same by name, as the server finds them. */
+/** All methods by wire name, for the server. */
 export const rpcMethods: ReadonlyMap<string, RpcMethod> = namedMethods(rpcTable);
 
-/** Methods whose parameter `user` says who asked for what is started. */
+/** Methods whose parameter `user` names the user that starts something. */
 export const methodsWithUser: ReadonlySet<string> = new Set(
   [...rpcMethods].flatMap(([name, { access, parameters }]) =>
     access === 'user' && 'user' in Object(Object(parameters).properties) ? [name] : [],

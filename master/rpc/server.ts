@@ -1,7 +1,8 @@
 /**
- * The local socket: the interface as HTTP over a Unix socket (0600, in a 0700 directory).
- * `POST /rpc/<method>` takes the parameters as JSON. A single value is returned as `{"result": …}`, a
- * stream as lines of JSON: `{"item": …}` each, then `{"end": true}` or `{"error": …}`.
+ * The local socket: the interface as HTTP over a Unix socket (mode 0600, in a directory of mode
+ * 0700). `POST /rpc/<method>` takes the parameters as JSON. A single value is returned as
+ * `{"result": …}`. A stream is returned as JSON lines: `{"item": …}` for each item, then
+ * `{"end": true}` or `{"error": …}`.
  */
 
 import { rm } from 'node:fs/promises';
@@ -18,7 +19,7 @@ import { methodsWithUser } from './methods.ts';
 
 const maxBodyBytes = 64 * 1024 * 1024;
 
-/** Bytes that may wait for the readers of all streams. */
+/** Maximum number of bytes that wait for the readers of all streams. */
 const maxStreamBytes = 256 * 1024 * 1024;
 
 /** Serves one master's interface on its local socket. */
@@ -29,7 +30,7 @@ export class RpcServer {
   readonly #underWay = new Set<AbortController>();
   #socketPath: string | undefined;
 
-  /** @param maxEventBytes - the largest event: `max_event_size` */
+  /** @param maxEventBytes maximum size of an event, `max_event_size` */
   constructor(
     options: Pick<CallServerOptions, 'api' | 'calls' | 'log' | 'methods'>,
     maxEventBytes = 1_048_576,
@@ -39,20 +40,23 @@ export class RpcServer {
     this.#calls = new CallServer({ ...options, steps: new StepScheduler(), sendPool });
     this.#server = createServer((request, response) => {
       this.#serve(request, response).catch((error: unknown) => {
-        this.#log.error({ err: error }, 'local request failed');
+        this.#log.error({ err: error }, 'request on the local socket failed');
         response.destroy();
       });
     });
   }
 
   /**
-   * Binds the socket. One left behind by a process that is gone is replaced.
-   * @throws MasterError ERR_SOCKET when another master listens on it
+   * Binds the socket. Replaces a socket file whose process has ended.
+   * @throws MasterError ERR_SOCKET if another master listens on it
    */
   async listen(socketPath: string): Promise<void> {
     await makeDirectory(path.dirname(socketPath), 0o700);
     if (await isListening(socketPath)) {
-      throw new MasterError('ERR_SOCKET', `${socketPath}: another master listens on this socket`);
+      throw new MasterError(
+        'ERR_SOCKET',
+        `${socketPath}: another master already listens on this socket`,
+      );
     }
     try {
       await removeCallerProofs(socketPath);
@@ -63,12 +67,12 @@ export class RpcServer {
     }
   }
 
-  /** Ends running streams; whoever reads them is told that the master is being closed. */
+  /** Ends running streams and reports to their readers that the master is closing. */
   endStreams(): void {
     for (const call of this.#underWay) call.abort();
   }
 
-  /** Ends running streams, lets short calls finish (at most `graceMs`) and closes. */
+  /** Ends running streams, waits at most `graceMs` for other calls, and closes. */
   async close(graceMs = 5000): Promise<void> {
     this.endStreams();
     if (this.#socketPath !== undefined) await rm(this.#socketPath, { force: true });
@@ -78,7 +82,8 @@ export class RpcServer {
       this.#server.close(() => resolve());
     });
     this.#server.closeIdleConnections();
-    // A caller that never ends its request, or never reads its answer, holds nobody.
+    // A caller that never completes its request, or never reads its response, must not delay the
+    // shutdown.
     const grace = setTimeout(() => this.#server.closeAllConnections(), graceMs);
     await closed;
     clearTimeout(grace);
@@ -100,7 +105,7 @@ export class RpcServer {
     this.#underWay.delete(call);
   }
 
-  /** What a call starts is the caller's account's, unless it is a user's with a token. */
+  /** Adds the caller's account as the user of a call, unless the call has a token. */
   async #withUser(
     name: string,
     parameters: WireValue,
@@ -116,7 +121,8 @@ export class RpcServer {
 
 async function readBody(request: IncomingMessage): Promise<Buffer[]> {
   const chunks: Buffer[] = [];
-  // Known in advance from our own client; refused before it is read, the caller is still there.
+  // Our own client sends the length. Rejecting the body before reading it leaves the caller able to
+  // read the response.
   if (Number(request.headers['content-length']) > maxBodyBytes) throw bodyTooLarge();
   let bytes = 0;
   for await (const chunk of request) {
@@ -128,7 +134,7 @@ async function readBody(request: IncomingMessage): Promise<Buffer[]> {
 }
 
 function bodyTooLarge(): MasterError {
-  return new MasterError('ERR_ARGS', `the parameters are larger than ${maxBodyBytes} bytes`);
+  return new MasterError('ERR_ARGS', `the parameters exceed ${maxBodyBytes} bytes`);
 }
 
 function isListening(socketPath: string): Promise<boolean> {
@@ -142,7 +148,9 @@ function isListening(socketPath: string): Promise<boolean> {
   });
 }
 
-/** As in Salt, whoever has the rights of the socket may say who came by sudo, and nothing else. */
+/**
+ * Returns the user of a call: the account or, as in Salt, a `sudo_<name>` that the caller states.
+ */
 function userOfCall(given: unknown, account: string): string {
   return typeof given === 'string' && given.startsWith('sudo_') ? given : account;
 }

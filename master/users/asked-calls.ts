@@ -1,11 +1,9 @@
-/** Converts requests of users to questions to the policy. */
-
 import type { Call } from '#acl';
 import { isKeywordText, pythonStr, type WireValue } from '#minion-protocol';
 import { MasterError } from '../api/index.ts';
 import { type BoundFunction, separateKeywords } from '../jobs/index.ts';
 
-/** Functions with their arguments, as requests have them. */
+/** Functions with their arguments, as a request states them. */
 export interface AskedCalls {
   readonly fun: string | readonly string[];
   readonly arg?: readonly WireValue[];
@@ -13,19 +11,20 @@ export interface AskedCalls {
 }
 
 /**
- * The functions of a request, each with its own arguments.
- * @throws MasterError ERR_ARGS for what a minion would take for something else than rules do
+ * Converts a request to its functions, each with its arguments.
+ * @throws MasterError ERR_ARGS if a minion would interpret the arguments differently than the rules
+ * do
  */
 export function toBoundFunctions({ fun, arg = [], kwarg = {} }: AskedCalls): BoundFunction[] {
   if (typeof fun === 'string') return [bind(fun, arg, kwarg)];
   const lists = arg.map((list) => (Array.isArray(list) ? list : [list]));
   if (lists.length !== fun.length) {
-    throw new MasterError('ERR_ARGS', 'arg is not a list of arguments for each function');
+    throw new MasterError('ERR_ARGS', 'arg must contain one list of arguments for each function');
   }
   return fun.map((name, index) => bind(name, lists[index] ?? [], kwarg));
 }
 
-/** The same as rules see them. @throws MasterError ERR_ARGS */
+/** Converts a request to calls in the form that rules use. @throws MasterError ERR_ARGS */
 export function toCalls(asked: AskedCalls): Call[] {
   return toBoundFunctions(asked).map(toCall);
 }
@@ -36,9 +35,12 @@ function bind(
   given: Readonly<Record<string, WireValue>>,
 ): BoundFunction {
   const { arg, kwarg } = separateKeywords(values, given);
-  // A minion would make a keyword of it.
+  // A minion would convert this text to a keyword.
   if (arg.some((value) => typeof value === 'string' && isKeywordText(value))) {
-    throw new MasterError('ERR_ARGS', 'an argument looks like name=value; give it as a keyword');
+    throw new MasterError(
+      'ERR_ARGS',
+      'an argument has the form name=value; pass it as a keyword argument',
+    );
   }
   return { fun, arg, kwarg };
 }
@@ -46,7 +48,7 @@ function bind(
 function toCall({ fun, arg, kwarg }: BoundFunction): Call {
   let args: readonly string[] | undefined;
   let kwargs: ReadonlyMap<string, string> | undefined;
-  // Few rules look at them, and they may be long.
+  // Computed on demand: few rules need them, and they may be long.
   return {
     fun,
     get args() {

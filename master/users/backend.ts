@@ -1,54 +1,54 @@
-/** The interface of a back end, which authenticates users. backends.ts has the list of them. */
+/** Interface of a log-in backend, which authenticates users. backends.ts lists the backends. */
 
 import type { BackendSettings } from '#config';
 
-/** Who logged in. */
+/** Authenticated user. */
 export interface Authenticated {
   readonly user: string;
-  /** Groups that the back end vouches for. */
+  /** Groups that the backend confirms. */
   readonly groups: readonly string[];
-  /** The back end vouches no longer than so, milliseconds since 1970. Default: it does not say. */
+  /** End of the backend's confirmation, in milliseconds since 1970. Default: unspecified. */
   readonly until?: number;
 }
 
-/** What a back end says of somebody who logged in before. */
+/** Current status of a user who logged in before. */
 export type Standing =
   | { readonly state: 'valid'; readonly groups: readonly string[] }
-  /** There is no such user any more, or they may not log in. */
+  /** The user no longer exists, or may not log in. */
   | { readonly state: 'gone' };
 
-/** One way to authenticate users. */
+/** Backend that authenticates users. */
 export interface LoginBackend {
-  /** Tells the options that it was made from. */
+  /** Digest of the options from which the backend was created. */
   readonly madeFrom?: string;
-  /** Its name under `external_auth`. */
+  /** Name of the backend under `external_auth`. */
   readonly name: BackendSettings['kind'];
   /**
-   * Who these credentials belong to.
-   * @returns `undefined`: to nobody; why is not told
-   * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE when it cannot be found out
+   * Verifies credentials.
+   * @returns the user, or `undefined` without a reason if the credentials are invalid
+   * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE if they cannot be verified
    */
   authenticate(credentials: Credentials, signal: AbortSignal): Promise<Authenticated | undefined>;
-  /** Why nobody can log in by it on this machine. Default: nothing is in the way. */
+  /** Returns the reason why the backend cannot work on this machine. Default: none. */
   obstacle?(): Promise<string | undefined>;
   /**
-   * Whether a user who logged in may still. A back end that cannot tell has no such method; its
-   * tokens live an hour at most.
-   * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE when it cannot be found out now
+   * Returns whether a user who logged in may still do so. Backends that cannot check this lack the
+   * method; their tokens are valid for at most one hour.
+   * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE if the check is impossible at the moment
    */
   standingOf?(user: KnownUser, signal: AbortSignal): Promise<Standing>;
 }
 
-/** Somebody who logged in before. */
+/** User who logged in before. */
 export interface KnownUser {
   readonly user: string;
   readonly groups: readonly string[];
 }
 
-/** What somebody proves who they are with. */
+/** Credentials of a log-in attempt. */
 interface Credentials {
-  /** 1 to 256 characters, none of them a control character, no space at either end. */
+  /** User name of 1 to 256 characters, without control characters and surrounding spaces. */
   readonly username: string;
-  /** 1 to 1,024 characters (16,384 for `jwt`), no NUL or line break. */
+  /** Password of 1 to 1,024 characters (16,384 for `jwt`), without NUL and line breaks. */
   readonly password: string;
 }

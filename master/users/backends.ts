@@ -1,5 +1,3 @@
-/** The back ends that may stand under `external_auth`: a closed table. */
-
 import { createHash } from 'node:crypto';
 import { type BackendSettings, type ReloadableConfig, readBackend } from '#config';
 import type { LoginBackend } from './backend.ts';
@@ -10,7 +8,9 @@ import { createLdapBackend } from './ldap.ts';
 import { createPamBackend } from './pam.ts';
 import { isSameText } from './password-hashes.ts';
 
-/** Lets in everybody as whoever they say: for tests [salt/auth/auto.py]. */
+/**
+ * Creates a backend that accepts every user name and password. For tests only [salt/auth/auto.py].
+ */
 function createAutoBackend(): LoginBackend {
   return {
     name: 'auto',
@@ -18,7 +18,7 @@ function createAutoBackend(): LoginBackend {
   };
 }
 
-/** One password for everybody, who are whoever they say [salt/auth/sharedsecret.py]. */
+/** Creates a backend with one password for all user names [salt/auth/sharedsecret.py]. */
 function createSharedSecretBackend(sharedsecret: string): LoginBackend {
   return {
     name: 'sharedsecret',
@@ -29,12 +29,13 @@ function createSharedSecretBackend(sharedsecret: string): LoginBackend {
   };
 }
 
-/** Back ends by the name under `external_auth`. What is not there lets nobody in. */
+/** Backends by their name under `external_auth`. Log-ins with any other name fail. */
 export type Backends = ReadonlyMap<string, LoginBackend>;
 
 /**
- * The back ends of a configuration. Those with a mistake are left out; the start told it.
- * @param before those that were made from the same options are kept, with what they remember
+ * Creates the backends of a configuration from a fixed set of kinds. Backends with invalid options
+ * are omitted; the start has reported them.
+ * @param before existing backends; those with unchanged options are reused with their state
  */
 export function createBackends(
   config: ReloadableConfig,
@@ -54,7 +55,7 @@ export function createBackends(
   return backends;
 }
 
-/** Tells whether options are the same, and nothing of the secrets among them. */
+/** Returns a digest that shows whether options are equal without revealing their secrets. */
 function digestOf(options: unknown): string {
   return createHash('sha256').update(JSON.stringify(options)).digest('hex');
 }

@@ -1,9 +1,9 @@
-/** The thread that compares passwords with bcrypt. */
+/** Worker thread that compares passwords with bcrypt. */
 
 import { parentPort } from 'node:worker_threads';
 import { compareSync } from 'bcryptjs';
 
-/** A password and the digest that it is compared with. */
+/** Password, and the digest to compare it with. */
 export interface BcryptTask {
   readonly password: string;
   readonly kept: string;

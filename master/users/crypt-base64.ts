@@ -1,9 +1,7 @@
-/** The base64 alphabet of crypt(3). */
-
-/** Base 64 as crypt(3) writes it: another alphabet, the lowest bits first. */
+/** Base64 alphabet of crypt(3). It differs from the standard's, and the lowest bits come first. */
 const alphabet = './0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-/** So many characters of up to three bytes. */
+/** Encodes up to three bytes as this number of characters. */
 export function cryptBase64(bytes: readonly number[], characters: number): string {
   let rest = bytes.reduce((number, byte) => number * 256 + byte, 0);
   let text = '';

@@ -1,29 +1,27 @@
-/** Samples of decisions, as the recorder stores them. */
-
 import { type Call, type Decision, type MinionSubject, type Question, questionText } from '#acl';
 import type { WireValue } from '#minion-protocol';
 import type { RecordedDecision } from '../api/index.ts';
 import { shapeOf, withoutValues } from './shapes.ts';
 
-/** What a minion asks for that rules are about. */
+/** Question about a minion that rules can decide. */
 export type MinionQuestion = Exclude<Question, { action: 'return' }> & {
   readonly subject: MinionSubject;
 };
 
-/** What a record is known by. */
+/** Properties that identify a record of decisions. */
 export type DecisionSubject = Pick<
   RecordedDecision,
   'action' | 'effect' | 'minion' | 'minions' | 'owner' | 'rule' | 'texts'
 >;
 
-/** A part of a question that differs from time to time. */
+/** Variable part of a question. */
 export interface Sample {
-  /** `undefined`: it has no form that can be kept. */
+  /** Shape of the value, or `undefined` if it has no form that can be stored. */
   readonly shape: string | undefined;
   readonly value: () => WireValue;
 }
 
-/** Bytes of JSON of one sample. */
+/** Maximum size of one sample as JSON, in bytes. */
 const maxSampleBytes = 2048;
 
 export function subjectOf(question: MinionQuestion, { effect, rule }: Decision): DecisionSubject {
@@ -43,7 +41,10 @@ export function subjectOf(question: MinionQuestion, { effect, rule }: Decision):
   };
 }
 
-/** No part can be taken for another one: ids and names of rules have no line feed in them. */
+/**
+ * Returns the key of a record. Its parts cannot be confused, because ids and rule names contain no
+ * line feed.
+ */
 export function keyOf(subject: DecisionSubject): string {
   const { minion, action, texts, owner = '', minions = [], effect, rule } = subject;
   const [text = ''] = texts;
@@ -51,7 +52,7 @@ export function keyOf(subject: DecisionSubject): string {
   return JSON.stringify([action, effect, minion, rule, texts, owner, minions]);
 }
 
-/** The same before anything is put together for it: most of what minions ask for are signals. */
+/** Returns the same key without building the record first. Most questions are signals. */
 export function keyOfQuestion(question: MinionQuestion, decision: Decision): string {
   if (question.action !== 'signal') return keyOf(subjectOf(question, decision));
   const { subject, resource } = question;
@@ -62,12 +63,12 @@ function signalKey(effect: string, minion: string, rule: string, tag: string): s
   return `${effect}\n${minion}\n${rule}\n${tag}`;
 }
 
-/** What of a question is kept by its shape; `undefined`: it has no such part. */
+/** Returns the part of a question that is stored by its shape, or `undefined` if it has none. */
 export function sampleOf(question: MinionQuestion): Sample | undefined {
   switch (question.action) {
     case 'signal': {
-      const data = question.resource.data as WireValue | undefined; // a minion's, from the wire
-      // Where nothing is said, no schema fits: that it was so sometimes must be known.
+      const data = question.resource.data as WireValue | undefined; // sent by a minion
+      // Missing data matches no schema, so its occurrence must be recorded.
       return { shape: shapeOf(data), value: () => data ?? null };
     }
     case 'publish': {
@@ -85,10 +86,10 @@ export function sampleOf(question: MinionQuestion): Sample | undefined {
   }
 }
 
-/** A sample within bounds; `undefined` where it is too large to be kept. */
+/** Returns the stored form of a sample, or `undefined` if it is too large. */
 export function keptSample(sample: Sample, keepsValues: boolean): WireValue | undefined {
   const value = sample.value();
-  // What has a shape is JSON.
+  // A value with a shape is JSON.
   const kept = keepsValues ? value : (withoutValues(value) as WireValue);
   return JSON.stringify(kept).length <= maxSampleBytes ? kept : undefined;
 }

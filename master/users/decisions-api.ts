@@ -1,4 +1,4 @@
-/** The interface to recorded decisions. */
+/** Interface to recorded decisions. */
 
 import { createPolicy, type PolicyRule, parseRule } from '#acl';
 import type { AclApi } from '../api/index.ts';
@@ -27,7 +27,7 @@ export function createDecisionsApi({
   };
 }
 
-/** From another process: its form is looked at again. */
+/** Parses a rule again, because it comes from another process. */
 function readRule({ name, origin, ...rule }: PolicyRule): PolicyRule {
   return parseRule(name, rule, origin);
 }

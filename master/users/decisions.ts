@@ -1,6 +1,6 @@
 /**
- * Records the latest decisions about minions: counted in memory, written to the store from time to
- * time.
+ * Records the latest decisions about minions. They are counted in memory and written to the store
+ * periodically.
  */
 
 import { createHash } from 'node:crypto';
@@ -24,15 +24,15 @@ import {
 
 export interface DecisionRecorderOptions {
   readonly store: Store;
-  /** Samples are what minions said. */
+  /** Seal for the records, because samples contain data of minions. */
   readonly seal: Seal;
-  /** Whether samples have their values, or their shapes alone. */
+  /** Returns whether samples contain values, or shapes only. */
   readonly keepsValues: () => boolean;
   readonly now: () => number;
   readonly log: Logger;
 }
 
-/** A record that is being counted. */
+/** Record with its current counts. */
 interface Count extends Omit<RecordedDecision, 'samples'> {
   samples: RecordedDecision['samples'];
   isWhole: boolean;
@@ -42,13 +42,13 @@ interface Count extends Omit<RecordedDecision, 'samples'> {
   count: number;
   readonly shapes: Set<string>;
   isDirty: boolean;
-  /** `lastAt` when it got its place in the order in which records are forgotten. */
+  /** Value of `lastAt` when the record was placed in the order of eviction. */
   placedAt: number;
 }
 
 const Text = Type.String();
 
-/** Rows `decisions/<name>`, sealed. */
+/** Row codec for `decisions/<name>`. Rows are sealed. */
 const decisionRow = defineRow({
   name: 'decision',
   schema: Type.Object({
@@ -71,11 +71,11 @@ const decisionRow = defineRow({
   unversioned: fromJson,
 });
 
-/** Decisions that are told apart; one that was not met for a long time goes first. */
+/** Maximum number of distinct records. The one that was unused longest is evicted first. */
 const maxDecisions = 5_000;
-/** Of one minion, so that none drives out the others'. */
+/** Maximum number of records of one minion, so that none evicts those of others. */
 const maxOfMinion = 200;
-/** How often a minion may do something new: what is new costs more than what is known. */
+/** Rate of new records per minion. A new record costs more than counting a known one. */
 const newOnes = { perSecond: 1, burst: maxOfMinion };
 const maxShapes = 8;
 const flushEveryMs = 30_000;
@@ -86,7 +86,7 @@ export class DecisionRecorder {
   readonly #counts = new Map<string, Count>();
   readonly #ofMinion = new Map<string, number>();
   readonly #rate: TokenBuckets;
-  /** Keys of the store. */
+  /** Names of rows to delete from the store. */
   readonly #gone = new Set<string>();
   #missed = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -97,7 +97,7 @@ export class DecisionRecorder {
     this.#rate = new TokenBuckets(newOnes, options.now);
   }
 
-  /** Goes on with what was recorded before. */
+  /** Opens the recorder with the stored records. */
   static async open(options: DecisionRecorderOptions): Promise<DecisionRecorder> {
     const recorder = new DecisionRecorder(options);
     for await (const { key, value } of options.store.list(prefix)) {
@@ -106,13 +106,13 @@ export class DecisionRecorder {
     }
     recorder.#timer = setInterval(() => {
       recorder.flush().catch((error: unknown) => {
-        options.log.warn({ err: error }, 'decisions were not kept');
+        options.log.warn({ err: error }, 'recorded decisions were not stored');
       });
     }, flushEveryMs).unref();
     return recorder;
   }
 
-  /** Decisions that were not told apart, because there were too many. */
+  /** Number of decisions that were not recorded because of the limits. */
   get missed(): number {
     return this.#missed;
   }
@@ -133,14 +133,14 @@ export class DecisionRecorder {
     if (sample !== undefined) this.#look(known, sample);
   }
 
-  /** The latest ones; what has no sample was not kept by its shape. */
+  /** Returns the latest records. Records without samples were not stored by shape. */
   list(since = 0): RecordedDecision[] {
     return [...this.#counts.values()]
       .filter(({ lastAt }) => lastAt >= since)
       .map(({ shapes: _shapes, isDirty: _isDirty, placedAt: _placedAt, ...record }) => record);
   }
 
-  /** Forgets all of them. */
+  /** Deletes all records. */
   async clear(): Promise<void> {
     this.#counts.clear();
     this.#ofMinion.clear();
@@ -151,7 +151,7 @@ export class DecisionRecorder {
     });
   }
 
-  /** Resolves when all is in the store. */
+  /** Resolves when all records are in the store. */
   async flush(): Promise<void> {
     await this.#writing.run(() => this.#write());
   }
@@ -159,7 +159,7 @@ export class DecisionRecorder {
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.flush().catch((error: unknown) => {
-      this.#options.log.warn({ err: error }, 'decisions were not kept');
+      this.#options.log.warn({ err: error }, 'recorded decisions were not stored');
     });
   }
 
@@ -190,7 +190,10 @@ export class DecisionRecorder {
     return count;
   }
 
-  /** Who was met since it got its place gets another one: no search, and no move for each decision. */
+  /**
+   * Evicts the oldest record. A record that was used since its placement is placed again instead.
+   * This avoids a search here and a move for each decision.
+   */
   #forgetOldest(): void {
     for (const [key, count] of this.#counts) {
       this.#counts.delete(key);
@@ -243,7 +246,7 @@ export class DecisionRecorder {
   }
 }
 
-/** What a record is called in the store. */
+/** Returns the name of a record's row in the store. */
 function nameOf(key: string): string {
   return createHash('sha256').update(key).digest('hex');
 }

@@ -1,5 +1,3 @@
-/** `acl.explain`: what the policy in force says of a request that somebody describes. */
-
 import { type Call, type Explanation, explain, type Policy, reachOf } from '#acl';
 import type { ExplainRequest } from '../api/index.ts';
 import { parseArguments } from '../arguments/index.ts';
@@ -10,18 +8,28 @@ export interface ExplainDeps {
   readonly targets: Pick<TargetResolver, 'resolveWithin'>;
 }
 
-/** @throws MasterError ERR_BAD_TGT */
-export function explainRequest(
+/**
+ * Returns the current policy's decision on a hypothetical request (`acl.explain`).
+ * @throws MasterError ERR_BAD_TGT
+ */
+export async function explainRequest(
   { policy, targets }: ExplainDeps,
   request: ExplainRequest,
-): Explanation {
+): Promise<Explanation> {
   const { subject, action, resource: text, target } = request;
-  /** Those that it would go to; where that is nobody, those whom it lacks. */
-  const meant = (calls: readonly Call[]): { readonly minions?: readonly string[] } => {
+  /**
+   * Minions that the job would reach. If there are none, the minions that the subject lacks rights
+   * for.
+   */
+  const meant = async (
+    calls: readonly Call[],
+  ): Promise<{ readonly minions?: readonly string[] }> => {
     if (target === undefined || (action !== 'publish' && action !== 'command')) return {};
     const reach = reachOf({ subject, action, calls }, policy());
-    const { minions: own } = targets.resolveWithin(target, reach);
-    return { minions: own.length > 0 ? own : targets.resolveWithin(target, everyone).minions };
+    const { minions: own } = await targets.resolveWithin(target, reach);
+    if (own.length > 0) return { minions: own };
+    const { minions } = await targets.resolveWithin(target, everyone);
+    return { minions };
   };
   switch (action) {
     case 'signal': {
@@ -31,11 +39,11 @@ export function explainRequest(
     }
     case 'publish': {
       const calls = text.split(',').map((fun) => toCall(fun, request));
-      return explain({ subject, action, resource: { calls, ...meant(calls) } }, policy());
+      return explain({ subject, action, resource: { calls, ...(await meant(calls)) } }, policy());
     }
     case 'command': {
       const call = toCall(text, request);
-      return explain({ subject, action, resource: { call, ...meant([call]) } }, policy());
+      return explain({ subject, action, resource: { call, ...(await meant([call])) } }, policy());
     }
     case 'mine': {
       const owner = request.owner === undefined ? {} : { owner: request.owner };

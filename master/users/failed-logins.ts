@@ -1,22 +1,20 @@
-/** Counts failed log-ins by user and source, so that others are not delayed [THREATS A-04]. */
-
-/** How {@link FailedLogins} counts. */
+/** Options of {@link FailedLogins}. */
 export interface FailedLoginsOptions {
-  /** Milliseconds of a monotonic clock. */
+  /** Monotonic clock, in milliseconds. */
   readonly now: () => number;
-  /** Failures of a user from a source in `windowMs`. Default 5. */
+  /** Maximum number of failures of a user from one source in `windowMs`. Default: 5. */
   readonly max?: number;
-  /** Default 60,000. */
+  /** Length of the window, in milliseconds. Default: 60,000. */
   readonly windowMs?: number;
-  /** Users that are told apart for each source; default 1000. */
+  /** Maximum number of users that are counted for each source. Default: 1000. */
   readonly maxUsers?: number;
-  /** Sources that are told apart; default 10,000. */
+  /** Maximum number of sources that are counted. Default: 10,000. */
   readonly maxSources?: number;
 }
 
 /**
- * The attempts of a user from a source that have not succeeded. Memory is bounded for each source,
- * so that nobody makes another's failures forgotten by failing elsewhere.
+ * Counts failed log-ins by user and source, so that other users are not affected [THREATS A-04].
+ * Memory is limited per source, so that failures from one source cannot evict those of another.
  */
 export class FailedLogins {
   readonly #now: () => number;
@@ -24,7 +22,7 @@ export class FailedLogins {
   readonly #windowMs: number;
   readonly #maxUsers: number;
   readonly #maxSources: number;
-  /** By source, then by user: when the attempts were begun. */
+  /** Start times of the attempts, by source and user. */
   readonly #attempts = new Map<string, Map<string, number[]>>();
 
   constructor(options: FailedLoginsOptions) {
@@ -36,8 +34,9 @@ export class FailedLogins {
   }
 
   /**
-   * Counts an attempt before it is made, so that many at once are no way around.
-   * @returns takes it back, because it was no failure; `undefined`: it may not be made
+   * Counts an attempt before it is made, so that concurrent attempts cannot bypass the limit.
+   * @returns a function that removes the attempt because it did not fail, or `undefined` if the
+   * limit is reached
    */
   begin(user: string, source: string): (() => void) | undefined {
     const users = this.#usersOf(source);
@@ -58,7 +57,7 @@ export class FailedLogins {
   #usersOf(source: string): Map<string, number[]> {
     const known = this.#attempts.get(source);
     if (known !== undefined) {
-      // The last to be heard of is the last to be forgotten.
+      // Reinserted as the most recent source, which is evicted last.
       this.#attempts.delete(source);
       this.#attempts.set(source, known);
       return known;

@@ -1,4 +1,4 @@
-/** Users of a file [salt/auth/file.py], which is read for each check. */
+/** Users in a file [salt/auth/file.py]. The file is read for each check. */
 
 import { open } from 'node:fs/promises';
 import type { FileBackendSettings } from '#config';
@@ -14,7 +14,7 @@ import {
 
 const maxFileBytes = 16 * 1024 * 1024;
 
-/** Stands in for an unknown user's where the file has none. */
+/** Password entry to compare with if the file contains no users. */
 const nobodysPassword = '{SHA}';
 
 export function createFileBackend(settings: FileBackendSettings): LoginBackend {
@@ -27,7 +27,7 @@ export function createFileBackend(settings: FileBackendSettings): LoginBackend {
       const passwords = passwordsOf(await readUsers(settings.filename), settings);
       const kept = passwords.get(username);
       const given = { user: username, realm: settings.realm, password };
-      // Comparing takes what it takes for the user whose password takes longest.
+      // An unknown user takes as long as the one whose password is slowest to compare.
       const compared = kept ?? costliestPassword([...passwords.values()]) ?? nobodysPassword;
       const isRight = await isPassword(given, compared, form);
       return isRight && kept !== undefined ? { user: username, groups: [] } : undefined;
@@ -50,14 +50,14 @@ export function createFileBackend(settings: FileBackendSettings): LoginBackend {
 }
 
 const unreadForms =
-  'users have a password in a form that is not read (DES, bcrypt of a cost above 14) and cannot log in; ' +
-  'set it anew with htpasswd -5 (SHA-512) or htpasswd -m';
+  'users cannot log in: their password has an unsupported form (DES, or bcrypt with a cost above 14); ' +
+  'set it again with htpasswd -5 (SHA-512) or htpasswd -m';
 
 function formOf({ filetype, hashtype }: FileBackendSettings): PasswordForm {
   return filetype === 'text' ? hashtype : filetype;
 }
 
-/** What stands for each user's password; the first line that has the name counts. */
+/** Returns the password entry of each user. The first line with a name counts. */
 function passwordsOf(text: string, settings: FileBackendSettings): ReadonlyMap<string, string> {
   const { filetype, fieldSeparator, usernameField, passwordField, realm } = settings;
   const passwords = new Map<string, string>();
@@ -84,14 +84,14 @@ async function readUsers(filename: string): Promise<string> {
     const file = await open(filename, 'r');
     try {
       const { size } = await file.stat();
-      if (size > maxFileBytes) throw new Error(`larger than ${maxFileBytes} bytes`);
+      if (size > maxFileBytes) throw new Error(`it is larger than ${maxFileBytes} bytes`);
       return await file.readFile('utf8');
     } finally {
       await file.close();
     }
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    const text = `external_auth: file: the file of users cannot be read: ${reason}`;
+    const text = `external_auth: file: the user file cannot be read: ${reason}`;
     throw new AuthenticationError('ERR_EAUTH_UNAVAILABLE', text, { cause });
   }
 }

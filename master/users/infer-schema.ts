@@ -1,8 +1,9 @@
-/** Infers JSON Schemas from examples; a schema accepts only their shapes. */
-
 import { isWireMap, type WireValue } from '#minion-protocol';
 
-/** One schema for each shape; examples of the same shape differ in nothing that it says. */
+/**
+ * Infers a JSON Schema that accepts only the shapes of the samples. Samples of the same shape
+ * produce the same schema.
+ */
 export function inferSchema(samples: readonly WireValue[]): unknown {
   const schemas = distinct(samples.map(schemaOf));
   return schemas.length === 1 ? schemas[0] : { anyOf: schemas };

@@ -1,4 +1,7 @@
-/** Tokens of an identity provider (OpenID Connect): the password is a signed JWT [RFC 7519]. */
+/**
+ * Log-ins with tokens of an identity provider (OpenID Connect). The password is a signed JWT [RFC
+ * 7519].
+ */
 
 import type { errors as JoseErrors, JWTPayload, JWTVerifyGetKey } from 'jose';
 import type { JwtBackendSettings } from '#config';
@@ -6,14 +9,14 @@ import { loadOptionalPackage } from '#runtime';
 import type { LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
 
-/** Seconds that the provider's clock may be off. */
+/** Tolerated deviation of the provider's clock, in seconds. */
 const clockTolerance = 30;
 
 export function createJwtBackend(settings: JwtBackendSettings, now: () => number): LoginBackend {
   const { issuer, audience, userClaim, groupsClaim } = settings;
   let keys: JWTVerifyGetKey | undefined;
   const verify = async (token: string): Promise<JWTPayload | undefined> => {
-    // Loaded where it is needed: few masters have a provider.
+    // Loaded on demand, because few masters use an identity provider.
     const { createRemoteJWKSet, errors, jwtVerify } = await loadOptionalPackage(
       'jose',
       'eauth jwt',
@@ -24,7 +27,7 @@ export function createJwtBackend(settings: JwtBackendSettings, now: () => number
       const { payload } = await jwtVerify(token, keys, {
         issuer,
         audience,
-        // Those of the configuration, never the token's own word.
+        // Only the configured algorithms. The token must not choose its own.
         algorithms: [...settings.algorithms],
         requiredClaims: ['exp', userClaim],
         currentDate: new Date(now()),
@@ -34,7 +37,7 @@ export function createJwtBackend(settings: JwtBackendSettings, now: () => number
     } catch (error) {
       if (isRefusal(errors, error)) return undefined;
       const reason = error instanceof Error ? error.name : 'unknown';
-      const text = `the keys of the identity provider cannot be had (${reason})`;
+      const text = `the keys of the identity provider cannot be fetched (${reason})`;
       throw new AuthenticationError('ERR_EAUTH_UNAVAILABLE', text, { cause: error });
     }
   };
@@ -50,7 +53,7 @@ export function createJwtBackend(settings: JwtBackendSettings, now: () => number
   };
 }
 
-/** Whether it is the token's fault. */
+/** Returns whether an error means that the token is invalid. */
 function isRefusal(errors: typeof JoseErrors, error: unknown): boolean {
   return (
     error instanceof errors.JOSEError &&

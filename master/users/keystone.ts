@@ -1,4 +1,4 @@
-/** Log-ins of users of OpenStack's Keystone. */
+/** Log-ins of users of OpenStack Keystone. */
 
 import Type from 'typebox';
 import { Value } from 'typebox/value';
@@ -14,15 +14,15 @@ import {
 import type { Authenticated, LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
 
-/** Where, and whose users. */
+/** Keystone server and user domain. */
 export interface KeystoneSettings {
-  /** Ends with `/v3`. */
+  /** URL that ends with `/v3`. */
   readonly authUrl: string;
   /** Name of the users' domain. */
   readonly domain: string;
 }
 
-/** What Keystone gave for somebody who logged in: it says of itself whether it still holds. */
+/** Keystone token of a user who logged in. Keystone confirms whether it is still valid. */
 interface KeystoneToken {
   readonly secret: string;
   readonly userId: string;
@@ -30,10 +30,13 @@ interface KeystoneToken {
 
 const GroupsBody = Type.Object({ groups: Type.Array(Type.Object({ name: Type.String() })) });
 
-/** Users whose token is remembered; it is never stored, so log-ins end with the process. */
+/**
+ * Maximum number of users with a remembered Keystone token. Tokens are never stored, so they are
+ * lost when the process ends.
+ */
 const maxTokens = 10_000;
 
-/** Milliseconds for one exchange; the log-in has a shorter limit of its own. */
+/** Timeout of one HTTP exchange, in milliseconds. A log-in has its own shorter timeout. */
 const timeoutMs = 60_000;
 
 export function createKeystoneBackend(settings: KeystoneSettings): LoginBackend {
@@ -58,12 +61,15 @@ export function createKeystoneBackend(settings: KeystoneSettings): LoginBackend 
     },
     obstacle: async () =>
       /\/v2\.0\/?$/.test(settings.authUrl)
-        ? 'keystone.auth_url names version 2.0, which no Keystone has any more; expected …/v3'
+        ? 'keystone.auth_url names API version 2.0, which Keystone no longer supports; use …/v3'
         : undefined,
   };
 }
 
-/** The operator names the server, so that any address of its name is permitted. */
+/**
+ * Creates a client factory. The operator configured the server, so any address of its name is
+ * permitted.
+ */
 function createConnector(authUrl: string): (signal: AbortSignal) => KeystoneClient {
   const get = (origin: string) => ({ origin, ca: undefined, permits: () => true });
   const ask = createHttpClient({ endpoints: { get }, timeoutMs, resolve: createDnsResolver() });
@@ -87,7 +93,7 @@ async function logIn(
   }
   const token = readToken(tryParseJson(login.body));
   if (token === undefined) throw unavailable('status 201');
-  // Keystone compares names without regard to case; rights do not.
+  // Keystone compares names case-insensitively, but rights are case-sensitive.
   if (token.user.name !== name) return undefined;
   const held = { secret: login.token, userId: token.user.id };
   const groups = await groupsOf(client, held);
@@ -102,7 +108,7 @@ async function groupsOf(
   { secret, userId }: KeystoneToken,
 ): Promise<readonly string[]> {
   const { status, body } = answerOf(await client.groupsOf(secret, userId));
-  // A policy of the cloud's may keep people from seeing their own.
+  // The cloud's policy may prevent users from reading their own groups.
   if (status === 403) return [];
   const found = tryParseJson(body);
   if (status !== 200 || !Value.Check(GroupsBody, found)) {
@@ -111,12 +117,15 @@ async function groupsOf(
   return found.groups.map((group) => group.name);
 }
 
-/** @throws AuthenticationError ERR_EAUTH_UNAVAILABLE */
+/**
+ * Returns the response.
+ * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE
+ */
 function answerOf(result: HttpResult): Extract<HttpResult, { kind: 'answer' }> {
   if (result.kind === 'answer') return result;
   throw unavailable(result.reason);
 }
 
 function unavailable(reason: string): AuthenticationError {
-  return new AuthenticationError('ERR_EAUTH_UNAVAILABLE', `Keystone cannot be asked (${reason})`);
+  return new AuthenticationError('ERR_EAUTH_UNAVAILABLE', `Keystone is unavailable (${reason})`);
 }

@@ -1,10 +1,11 @@
-/** Groups of a user, in the three ways of directories [salt/auth/ldap.py groups]. */
-
 import type { Client, Entry } from 'ldapts';
 import type { EauthOptions } from '#config';
 import { escapeFilter, escapeName, fillFilter } from './ldap-names.ts';
 
-/** The value of the first part of a distinguished name: `cn=admins,ou=…` → `admins`. */
+/**
+ * Returns the value of the first part of a distinguished name, for example `admins` for
+ * `cn=admins,ou=…`.
+ */
 export function firstValue(name: string): string {
   const [, value = ''] = /^[^=]*=((?:\\.|[^,\\])*)/s.exec(name) ?? [];
   return value
@@ -12,10 +13,13 @@ export function firstValue(name: string): string {
     .replace(/\\(.)/gs, '$1');
 }
 
-/** A directory that has more groups for one user is not asked for the rest. */
+/** Maximum number of groups of one user. Further groups are not requested. */
 const maxGroups = 1000;
 
-/** @throws ResultCodeError of ldapts */
+/**
+ * Returns the groups of a user, in one of three directory layouts [salt/auth/ldap.py groups].
+ * @throws ResultCodeError of ldapts
+ */
 export async function findGroups(
   client: Client,
   username: string,
@@ -64,7 +68,9 @@ async function ofFreeIpa(
     .map((group) => firstValue(group.dn));
 }
 
-/** Groups that name their members, and people who name their groups. */
+/**
+ * Returns the groups that list the user as a member, and the groups that the user's entry lists.
+ */
 async function ofOpenLdap(
   client: Client,
   username: string,
@@ -98,7 +104,7 @@ async function search(
   return (await client.search(base, options)).searchEntries;
 }
 
-/** The texts of an attribute, however its name is spelled. */
+/** Returns the string values of an attribute, whose name is compared case-insensitively. */
 export function valuesOf(entry: Entry, attribute: string): string[] {
   const name = Object.keys(entry).find((it) => it.toLowerCase() === attribute.toLowerCase());
   const value = name === undefined ? undefined : entry[name];

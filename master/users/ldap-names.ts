@@ -2,7 +2,7 @@
 
 const placeholder = /\{\{\s*username\s*\}\}/g;
 
-/** A filter in which `{{ username }}` stands for a name: nothing in the name means anything. */
+/** Fills a filter template. The name replaces `{{ username }}` and is escaped. */
 export function fillFilter(template: string, username: string): string {
   return wholeFilter(template).replace(placeholder, () => escapeFilter(username));
 }
@@ -13,23 +13,23 @@ function wholeFilter(template: string): string {
   return text === '' || text.startsWith('(') ? text : `(${text})`;
 }
 
-/** The attributes that a filter compares with `{{ username }}`, in its order. */
+/** Returns the attributes that a filter compares with `{{ username }}`, in order. */
 export function attributesOfFilter(template: string): string[] {
   const comparison = /\(\s*([^()=~<>:\s]+)\s*=\s*\{\{\s*username\s*\}\}\s*\)/g;
   return [...wholeFilter(template).matchAll(comparison)].map(([, attribute = '']) => attribute);
 }
 
-/** A name in which `{{ username }}` stands for another one. */
+/** Fills a template of a distinguished name. The name replaces `{{ username }}` and is escaped. */
 export function fillName(template: string, username: string): string {
   return template.replace(placeholder, () => escapeName(username));
 }
 
-/** Text as the value of a filter. */
+/** Escapes text for use as a value in a filter. */
 export function escapeFilter(text: string): string {
   return text.replace(/[\0()*\\]/g, (it) => `\\${it.charCodeAt(0).toString(16).padStart(2, '0')}`);
 }
 
-/** Text as the value in a distinguished name. */
+/** Escapes text for use as a value in a distinguished name. */
 export function escapeName(text: string): string {
   return text
     .replace(/[\\"+,;<=>]/g, (it) => `\\${it}`)

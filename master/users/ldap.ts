@@ -1,4 +1,4 @@
-/** Users of a directory, by Salt's `auth.ldap.…` options [salt/auth/ldap.py]. */
+/** Log-ins of users of an LDAP directory, by Salt's `auth.ldap.…` options [salt/auth/ldap.py]. */
 
 import type { Client, Entry } from 'ldapts';
 import type { EauthOptions } from '#config';
@@ -10,7 +10,7 @@ import { attributesOfFilter, fillFilter, fillName } from './ldap-names.ts';
 
 const timeoutMs = 5000;
 
-/** What says in one directory or another that somebody may not log in. */
+/** Attributes that mark a locked account in different directories. */
 const lockAttributes = ['userAccountControl', 'nsAccountLock', 'pwdAccountLockedTime'];
 
 const scopes = ['base', 'one', 'sub'] as const;
@@ -23,7 +23,7 @@ export function createLdapBackend(options: EauthOptions): LoginBackend {
       connected(options, async (client) => {
         const found = searches ? await findUser(client, username, options) : undefined;
         const dn = searches ? found?.dn : fillName(options.ldapBinddn ?? '', username);
-        // Without a password a server lets in anybody, as nobody [RFC 4513 5.1.2].
+        // Without a password, servers accept the bind as anonymous [RFC 4513 5.1.2].
         if (dn === undefined || password === '') return undefined;
         if (!(await binds(client, dn, password))) return undefined;
         const user = searches ? found?.name : await ownName(client);
@@ -44,13 +44,18 @@ export function createLdapBackend(options: EauthOptions): LoginBackend {
   };
 }
 
-/** An account, and what it is called itself: directories compare names without regard to case. */
+/**
+ * Account with its own spelling of the name, because directories compare names case-insensitively.
+ */
 interface FoundUser {
   readonly dn: string;
   readonly name: string;
 }
 
-/** A user that may log in; `undefined` where it is not exactly one, or has not exactly one name. */
+/**
+ * Finds the account of a user who may log in. Returns `undefined` unless there is exactly one
+ * account with exactly one name.
+ */
 async function findUser(
   client: Client,
   username: string,
@@ -72,8 +77,8 @@ async function findUser(
 }
 
 /**
- * The value of the first of these attributes that the account has. Of several values the one in its
- * distinguished name counts; without that the account has no name of its own.
+ * Returns the value of the first of these attributes that the account has. If it has several
+ * values, the one in the distinguished name counts; otherwise the account has no unique name.
  */
 function nameOf(entry: Entry, attributes: readonly string[]): string | undefined {
   for (const attribute of attributes) {
@@ -86,11 +91,14 @@ function nameOf(entry: Entry, attributes: readonly string[]): string | undefined
   return undefined;
 }
 
-/** "Who am I?": whom the server let in, as the account is called itself [RFC 4532]. */
+/**
+ * Returns the name of the authenticated account in its own spelling, with the "Who am I?" operation
+ * [RFC 4532].
+ */
 async function ownName(client: Client): Promise<string | undefined> {
   const { value = '' } = await client.exop('1.3.6.1.4.1.4203.1.11.3');
   if (value.startsWith('dn:')) return firstValue(value.slice('dn:'.length)) || undefined;
-  // Active Directory: u:DOMAIN\\name
+  // Active Directory returns u:DOMAIN\\name.
   return /^u:(?:[^\\]*\\)?(.+)$/s.exec(value)?.[1];
 }
 
@@ -117,14 +125,17 @@ async function binds(client: Client, name: string, password: string): Promise<bo
   }
 }
 
-/** Does the work over a connection of its own. @throws AuthenticationError ERR_EAUTH_UNAVAILABLE */
+/**
+ * Runs the work on its own connection.
+ * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE
+ */
 async function connected<T>(
   options: EauthOptions,
   work: (client: Client) => Promise<T>,
 ): Promise<T> {
   const tlsOptions = { rejectUnauthorized: !options.ldapNoVerify };
   const url = urlOf(options);
-  // Loaded where it is needed: few masters have a directory.
+  // Loaded on demand, because few masters use a directory.
   const { Client } = await loadOptionalPackage('ldapts', 'eauth ldap', () => import('ldapts'));
   const client = new Client({
     url,
@@ -138,11 +149,11 @@ async function connected<T>(
     return await work(client);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.name : 'unknown';
-    const text = `the LDAP server cannot be asked (${reason})`;
+    const text = `the LDAP server is unavailable (${reason})`;
     throw new AuthenticationError('ERR_EAUTH_UNAVAILABLE', text, { cause });
   } finally {
     await client.unbind().catch(() => {
-      // It was gone already.
+      // The connection had already ended.
     });
   }
 }

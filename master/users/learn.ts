@@ -1,19 +1,20 @@
-/**
- * Learns the least policy that permits what was refused, and replays decisions against another one.
- */
+/** Derives the smallest policy that permits the rejected requests of recorded decisions. */
 
 import { builtInDenyNames, isGrantable, literalGlob, parseRule, type RuleAction } from '#acl';
 import type { LearnedPolicy, LearnedRule, RecordedDecision } from '../api/index.ts';
 import { inferSchema } from './infer-schema.ts';
 import { questionsOf } from './recorded-questions.ts';
 
-/** How rules are put together. */
+/** Options of the derivation. */
 export interface LearnOptions {
-  /** Put `${minion.id}` where a part of a tag is the sender's id, so that one rule is for all of them. */
+  /**
+   * Whether to write `${minion.id}` where a part of a tag is the sender's id, so that one rule
+   * covers all senders.
+   */
   readonly generalise: boolean;
 }
 
-/** What is the same of all that one rule permits. */
+/** Common properties of all requests that one rule permits. */
 interface Grant {
   readonly action: RuleAction;
   readonly resource: Readonly<Record<string, unknown>>;
@@ -21,7 +22,7 @@ interface Grant {
 }
 
 const noSchema =
-  'no schema: too many shapes of data were seen, or large ones, or none that JSON can say';
+  'no schema: the data had too many shapes, was too large, or cannot be expressed in JSON';
 const powerful: ReadonlySet<RuleAction> = new Set(['publish', 'runner', 'key']);
 
 export function learnPolicy(
@@ -49,7 +50,7 @@ export function learnPolicy(
   };
 }
 
-/** Characters of a text, or of a list of ids, that a rule can be about. */
+/** Maximum length of a text or of a joined list of ids in a rule, in characters. */
 const maxText = 1000;
 
 function isPossible(record: RecordedDecision): boolean {
@@ -58,12 +59,12 @@ function isPossible(record: RecordedDecision): boolean {
   const isTooLong = texts.some((text) => text.length > maxText);
   if (question === undefined || isTooLong || !isGrantable(question)) return false;
   if (action !== 'publish') return true;
-  // What cannot be named one by one would be permitted for others as well.
+  // Minions that cannot be listed by name would require a rule that also permits others.
   const areNames = minions.length > 0 && !minions.some((id) => /[\s,()]/.test(id));
   return areNames && minions.join().length <= maxText;
 }
 
-/** Where it is known whose mine was read, that is all that is needed. */
+/** Returns whether a record is covered by another one that also names the owner of the mine. */
 function isImplied(record: RecordedDecision, all: readonly RecordedDecision[]): boolean {
   if (record.action !== 'mine' || record.owner !== undefined) return false;
   return all.some(
@@ -113,7 +114,9 @@ function within({ action, minions }: RecordedDecision): { readonly within?: stri
 // biome-ignore lint/suspicious/noTemplateCurlyInString: a placeholder of the policy language
 const sender = '${minion.id}';
 
-/** Where a whole part of the tag is the sender's id. Wildcards may stand behind it only. */
+/**
+ * Replaces parts of the tag that equal the sender's id. Wildcards may only follow the placeholder.
+ */
 function generalised(tag: string, id: string): string {
   const parts = tag.split('/');
   const last = parts.lastIndexOf(id);
@@ -131,7 +134,9 @@ function toRule(
   const name = freshName(`learned: ${action} ${records[0]?.texts.join(',') ?? ''}`, names);
   const subject = { minion: ids.map(literalGlob) };
   const rule = parseRule(name, { subject, action, resource });
-  const warnings = powerful.has(action) ? ['gives power beyond the minion itself: look twice'] : [];
+  const warnings = powerful.has(action)
+    ? ['grants power beyond the minion itself: review with care']
+    : [];
   return {
     rule,
     count: records.reduce((sum, { count }) => sum + count, 0),

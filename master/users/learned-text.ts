@@ -1,14 +1,12 @@
-/** Formats learned rules as YAML. */
-
 import type { PolicyRule } from '#acl';
 import type { LearnedPolicy, LearnedRule, RecordedDecision } from '../api/index.ts';
 
-/** A learned policy as a file for `master.d`: YAML, with a comment for each rule. */
+/** Formats a learned policy as a YAML file for `master.d`, with a comment for each rule. */
 export function learnedText({ rules, ungrantable, denied }: LearnedPolicy): string {
   const lines = [
-    '# The least that permits what minions asked for and no rule permitted. Read every rule: what was',
-    '# asked for is not what ought to be. An attacker who was there while it was learned is in it.',
-    ...denied.map((it) => comment(`denied by ${it.rule}, which stands above: ${describe(it)}`)),
+    '# The smallest policy that permits the recorded requests of minions. Review every rule: a request',
+    '# that was made is not always legitimate. Requests of an attacker would be included as well.',
+    ...denied.map((it) => comment(`denied by the rule ${it.rule}: ${describe(it)}`)),
     ...ungrantable.map((it) => comment(`no rule can permit it: ${describe(it)}`)),
     'saltbridge:',
     '  acl:',
@@ -43,7 +41,10 @@ function seen(count: number, firstAt: number, lastAt: number): string {
   return `${count} times, ${new Date(firstAt).toISOString()} to ${new Date(lastAt).toISOString()}`;
 }
 
-/** JSON is YAML, but for a space behind each colon and characters that YAML does not print. */
+/**
+ * Formats a value as JSON, which is valid YAML if each colon is followed by a space and
+ * non-printable characters are escaped.
+ */
 function yaml(value: unknown): string {
   return JSON.stringify(value, null, 1)
     .replace(/\n\s*/g, ' ')
@@ -54,7 +55,7 @@ function escaped(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
-/** Whatever it holds stays on its line. */
+/** Formats a comment. Line breaks are replaced, so that the text stays on its line. */
 function comment(text: string): string {
   return `# ${text.replace(/[\p{Cc}\p{Zl}\p{Zp}\p{Cs}\ufeff\ufffe\uffff]/gu, '?')}`;
 }

@@ -3,14 +3,14 @@ import type { BatchRequest, JobOrigin, PublishRequest } from '../api/index.ts';
 type JobField = keyof BatchRequest | keyof JobOrigin;
 
 /**
- * Fields of a job that a user may set who may not do everything. The gate sets the others itself or
- * leaves them out. A new field of a request is a compile error until it has a row.
+ * Fields of a job that users without full rights may set. The gate sets the others itself or omits
+ * them. A new field of a request is a compile error until it has an entry here.
  */
 const isPermitted: Readonly<Record<JobField, boolean>> = {
   fun: true,
   arg: true,
   kwarg: true,
-  // Waiting and spreading change what the caller sees, and send nothing else to a minion.
+  // Timeouts and batching change what the caller sees, but not what minions receive.
   timeoutSeconds: true,
   gatherJobTimeoutSeconds: true,
   patienceSeconds: true,
@@ -18,24 +18,24 @@ const isPermitted: Readonly<Record<JobField, boolean>> = {
   size: true,
   waitSeconds: true,
   failHard: true,
-  // Evaluated first; the job is for the list of minions that it means.
+  // Evaluated first. The job is sent to the list of minions that the target matches.
   tgt: false,
   tgtType: false,
   delimiter: false,
-  // Only a job id of the user's own.
+  // Only ids bound to the user are accepted.
   jid: false,
-  // Says who asks.
+  // Identify the requester.
   user: false,
   by: false,
   requestedBy: false,
   leftOut: false,
-  // Have minions do more than the function.
+  // Make minions do more than run the function.
   ret: false,
   metadata: false,
   startEvent: false,
 };
 
-/** Returns the fields that a user may set who may not do everything. */
+/** Returns the fields of a job that users without full rights may set. */
 export function permittedFields<Request extends PublishRequest & JobOrigin>(
   request: Request,
 ): Omit<Request, 'tgt' | 'tgtType'> {

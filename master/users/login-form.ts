@@ -1,11 +1,11 @@
-/** Checks the form of credentials: two short texts and the name of a back end [THREATS A-04, C-14]. */
+/** Validation of credentials: two short texts and the name of a backend [THREATS A-04, C-14]. */
 
 const maxName = 256;
 const maxPassword = 1024;
-/** Tokens of identity providers with many groups. */
+/** Maximum length of a JWT. Tokens of users with many groups are long. */
 const maxToken = 16_384;
 
-/** Whether both have the form that back ends may be asked about. Anything may be given. */
+/** Returns whether credentials have a valid form for backends. Accepts any input. */
 export function areCredentials(
   { username, password }: { readonly username: unknown; readonly password: unknown },
   eauth: string,
@@ -14,8 +14,8 @@ export function areCredentials(
 }
 
 /**
- * Whether a text can be the name of a user: nothing in it ends a field, a line or an option of the
- * files and programs that it is looked up in.
+ * Returns whether a text can be a user name. It must not contain anything that ends a field, a line
+ * or an option in the files and programs that look it up.
  */
 function isUserName(name: unknown): name is string {
   return (

@@ -1,12 +1,13 @@
-/** `api_acl`: addresses from which a user may log in [salt/netapi/rest_cherrypy/app.py, salt_api_acl_tool]. */
-
 import type { ApiAcl } from '#config';
 import { addressSet } from '#runtime';
 
-/** Whether a user may log in from an address. */
+/** Function that returns whether a user may log in from an address. */
 export type LoginPlaces = (user: string, address: string) => boolean;
 
-/** @param acl `undefined`: everybody may from everywhere */
+/**
+ * Returns the check for `api_acl` [salt/netapi/rest_cherrypy/app.py, salt_api_acl_tool].
+ * @param acl `undefined`: all users may log in from any address
+ */
 export function loginPlaces(acl: ApiAcl | undefined): LoginPlaces {
   if (acl === undefined) return () => true;
   const places = new Map(

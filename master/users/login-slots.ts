@@ -1,39 +1,43 @@
-/** Limits concurrent log-ins. */
-
 import { Budget, createBoundedMap, KeyedSemaphore } from '#runtime';
 import { AuthenticationError } from './errors.ts';
 
-/** Log-ins that may be under way: of one address, and of all addresses of its kind. */
+/** Maximum number of concurrent log-ins, per address and for all addresses of a kind. */
 const limits = { perOwner: 16, total: 256 };
 
-/** Log-ins that a back end is asked about at once, for each kind of address. */
+/** Maximum number of concurrent requests to a backend, for each kind of address. */
 const maxAtBackend = 8;
 
-/** Addresses that are remembered because somebody has logged in from there. */
+/** Maximum number of addresses that are remembered after a successful log-in. */
 const maxKnown = 10_000;
 
-/** What a log-in holds while it is under way. */
+/** Resources of a log-in in progress. */
 export interface LoginSlot {
-  /** Asks a back end when its turn comes. */
+  /** Runs a backend request when a slot is free. */
   ask<T>(eauth: string, question: () => Promise<T>): Promise<T>;
   leave(): void;
 }
 
 /**
- * Slots for log-ins. Addresses that somebody has logged in from have slots, and turns at the back
- * ends, of their own: strangers take nothing from them, however many addresses they have.
+ * Limits concurrent log-ins. Addresses with an earlier successful log-in have separate limits.
+ * Strangers cannot exhaust these limits, regardless of their number of addresses.
  */
 export class LoginSlots {
   readonly #known = createBoundedMap<string, true>(maxKnown);
   readonly #budgets = { known: new Budget(limits), strangers: new Budget(limits) };
   readonly #backends = new KeyedSemaphore(maxAtBackend);
 
-  /** @throws AuthenticationError ERR_EAUTH_LIMIT */
+  /**
+   * Reserves a slot.
+   * @throws AuthenticationError ERR_EAUTH_LIMIT
+   */
   enter(source: string): LoginSlot {
     const kind = this.#known.has(source) ? 'known' : 'strangers';
     const budget = this.#budgets[kind];
     if (!budget.tryTake(source)) {
-      throw new AuthenticationError('ERR_EAUTH_LIMIT', 'too many log-ins are under way');
+      throw new AuthenticationError(
+        'ERR_EAUTH_LIMIT',
+        'too many log-ins are in progress; try again later',
+      );
     }
     return {
       ask: (eauth, question) => this.#backends.run(`${kind} ${eauth}`, question),
@@ -41,7 +45,7 @@ export class LoginSlots {
     };
   }
 
-  /** Somebody has logged in from there. */
+  /** Records a successful log-in from an address. */
   succeeded(source: string): void {
     this.#known.set(source, true);
   }

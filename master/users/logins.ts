@@ -1,6 +1,6 @@
 /**
- * Log-ins: credentials, limits of failed and concurrent ones, and revalidation
- * [salt/auth/__init__.py].
+ * Log-ins: verification of credentials, limits for failed and concurrent attempts, and revalidation
+ * of users [salt/auth/__init__.py].
  */
 
 import type { Logger } from 'pino';
@@ -24,38 +24,44 @@ import { TokenWatch, type Watched } from './token-watch.ts';
 import type { KnownToken, TokenTable } from './tokens.ts';
 import { UserStatusChecks } from './user-status.ts';
 
-/** Rights of a user in `external_auth`, as they stand there. */
+/** Returns the entries of `external_auth` that apply to a user. */
 type RightsOf = (user: Authenticated & { readonly eauth: string }) => readonly unknown[];
 
 export interface LoginsOptions {
   readonly config: LiveConfig;
   readonly tokens: TokenTable;
   readonly rightsOf: RightsOf;
-  /** Milliseconds since 1970. */
+  /** Clock, in milliseconds since 1970. */
   readonly now: () => number;
-  /** Milliseconds of a clock that only goes forward. */
+  /** Monotonic clock, in milliseconds. */
   readonly monotonic: () => number;
-  /** Waits so many milliseconds. */
+  /** Waits for this number of milliseconds. */
   readonly delay: (milliseconds: number) => Promise<void>;
   readonly audit: LoginAudit;
   readonly log: Logger;
-  /** Default: those of the configuration. */
+  /** Backends. Default: those of the configuration. */
   readonly backends?: Backends;
 }
 
-/** What a failed log-in takes, or twice or three times that, but nothing in between. */
+/**
+ * Time unit of failed log-ins, in milliseconds. A failure takes a multiple of it, so that its
+ * duration reveals little.
+ */
 const failureStepMs = 250;
 
-/** Answers that take longer are no measure of what failures take: the back end was in trouble. */
+/**
+ * Longest backend response that adjusts the duration of failures, in milliseconds. Slower responses
+ * indicate a backend problem.
+ */
 const longestMeasureMs = 2000;
 
-/** How long a back end has. */
+/** Timeout of a backend, in milliseconds. */
 const loginTimeoutMs = 15_000;
 
-/** Where a back end cannot tell whether a user may still log in. */
+/** Maximum lifetime of tokens if the backend cannot revalidate users, in milliseconds. */
 const longestWithoutStanding = 3_600_000;
 
-/** Whoever logs in is one of these. */
+/** Log-ins of a master. */
 export class Logins {
   readonly #options: LoginsOptions;
   readonly #failures: FailedLogins;
@@ -63,7 +69,9 @@ export class Logins {
   readonly #watch: TokenWatch;
   readonly #isLet: LoginPlaces;
   readonly #slots = new LoginSlots();
-  /** What failures take at least, in steps: as long as the slowest answer of a back end so far. */
+  /**
+   * Minimum duration of a failure in steps. It equals that of the slowest backend response so far.
+   */
   #failureSteps = 1;
   #backends: Backends;
 
@@ -77,14 +85,14 @@ export class Logins {
     this.#watch = new TokenWatch(async (hash) => (await this.#validate(hash)) !== undefined);
   }
 
-  /** Takes over the back ends of another configuration. */
+  /** Replaces the backends by those of a new configuration. */
   configure(backends?: Backends): void {
     const { config, now } = this.#options;
     this.#backends = backends ?? createBackends(config.current, now, this.#backends);
     this.#standings.clear();
   }
 
-  /** Back ends that cannot let in everybody on this machine, and why. */
+  /** Returns the backends that do not fully work on this machine, with the reason. */
   async obstacles(): Promise<readonly (readonly [eauth: string, reason: string])[]> {
     const found = [...this.#backends].map(async ([name, backend]) => {
       const reason = await backend.obstacle?.();
@@ -94,10 +102,9 @@ export class Logins {
   }
 
   /**
-   * Makes a token for whoever the credentials belong to.
-   * @throws AuthenticationError ERR_EAUTH after a quarter of a second at least, or as long as the slowest answer took,
-   * whatever was wrong;
-   * ERR_EAUTH_LIMIT, ERR_EAUTH_UNAVAILABLE
+   * Verifies credentials and creates a token.
+   * @throws AuthenticationError ERR_EAUTH for any invalid credentials, after at least 250 ms or the
+   * duration of the slowest backend response so far; ERR_EAUTH_LIMIT, ERR_EAUTH_UNAVAILABLE
    */
   async login(request: LoginRequest): Promise<Login> {
     const { source = 'local', eauth } = request;
@@ -124,7 +131,7 @@ export class Logins {
   }
 
   /**
-   * Whom a token belongs to, now.
+   * Returns the token with its current user.
    * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE
    */
   async identify(secret: string): Promise<KnownToken> {
@@ -132,13 +139,17 @@ export class Logins {
     const token = found && (await this.#validate(found.hash));
     if (token === undefined) {
       await this.#options.tokens.dropExpired(secret);
-      throw new AuthenticationError('ERR_EAUTH_TOKEN', 'the token is not valid (any more)');
+      throw new AuthenticationError(
+        'ERR_EAUTH_TOKEN',
+        'the token is invalid or has expired; log in again',
+      );
     }
     return token;
   }
 
   /**
-   * The same, for something that is held open: what it gives is to be stopped in the end.
+   * Returns the token for a long-lived use such as a stream. The caller must call `stop` at its
+   * end.
    * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE
    */
   async hold(secret: string): Promise<{ readonly token: KnownToken } & Watched> {
@@ -147,7 +158,10 @@ export class Logins {
     return { token, ...watched };
   }
 
-  /** Ends a token. @returns whether it was valid */
+  /**
+   * Revokes a token.
+   * @returns whether it was valid
+   */
   async logout(secret: string): Promise<boolean> {
     const token = this.#options.tokens.find(secret);
     if (token === undefined) return false;
@@ -155,12 +169,15 @@ export class Logins {
     return true;
   }
 
-  /** The tokens that are valid. */
+  /** Returns the valid tokens. */
   list(): TokenInfo[] {
     return this.#options.tokens.list().map(toInfo);
   }
 
-  /** Ends tokens. @returns those that it ended */
+  /**
+   * Revokes the selected tokens.
+   * @returns the tokens that were revoked
+   */
   async revoke(
     { id, user, eauth }: TokenSelection,
     by?: AuditRequester,
@@ -188,12 +205,12 @@ export class Logins {
     this.#watch.close();
   }
 
-  /** The token, if it is valid and its user may still log in. Ends it if not. */
+  /** Returns the token if it is valid and its user may still log in. Otherwise revokes it. */
   async #validate(hash: string): Promise<KnownToken | undefined> {
     const { tokens } = this.#options;
     const token = tokens.get(hash);
     if (token === undefined) return undefined;
-    // As in Salt: what is no longer under external_auth lets nobody in, old tokens included.
+    // As in Salt, tokens of a backend that was removed from external_auth are invalid.
     const backend = this.#backends.get(token.eauth);
     if (backend === undefined) return undefined;
     const standing = await this.#standings.of(backend, token);
@@ -202,7 +219,7 @@ export class Logins {
       return undefined;
     }
     if (!isSame(standing.groups, token.groups)) await tokens.setGroups(hash, standing.groups);
-    // Asking takes time: it may have been revoked meanwhile.
+    // The token may have been revoked during the check.
     return tokens.get(hash);
   }
 
@@ -223,26 +240,30 @@ export class Logins {
     const backend = this.#backends.get(eauth);
     if (backend === undefined || !areCredentials({ username, password }, eauth)) return undefined;
     const succeed = this.#failures.begin(foldName(username), source);
-    if (succeed === undefined) throw limit('too many failed log-ins of this user from there');
+    if (succeed === undefined)
+      throw limit('too many failed log-ins of this user from this address; wait a minute');
     if (!this.#mayComeFrom(request.source, username)) return undefined;
     try {
       const identity = await slot.ask(eauth, () =>
         backend.authenticate({ username, password }, AbortSignal.timeout(loginTimeoutMs)),
       );
-      // The back end may know them by another name than they gave.
+      // The backend may return a different spelling of the user name.
       if (identity === undefined || !this.#mayComeFrom(request.source, identity.user)) {
         return undefined;
       }
       succeed();
       return { backend, identity };
     } catch (error) {
-      // Nobody was found to be wrong.
+      // The credentials were not proven wrong.
       succeed();
       throw error;
     }
   }
 
-  /** @param source - none: on this host, without HTTP */
+  /**
+   * Returns whether a user may log in from a source.
+   * @param source `undefined` for log-ins on this host without HTTP
+   */
   #mayComeFrom(source: string | undefined, user: string): boolean {
     return source === undefined || this.#isLet(user, source);
   }
@@ -278,7 +299,9 @@ export class Logins {
     return { ...info, token: secret, perms };
   }
 
-  /** [salt/auth/__init__.py _allow_custom_expire] */
+  /**
+   * Returns the lifetime of a new token, in seconds [salt/auth/__init__.py _allow_custom_expire].
+   */
   #lifeSeconds(eauth: string, user: string, { tokenExpireSeconds: asked }: LoginRequest): number {
     const { tokenExpire: usual, tokenExpireUserOverride: override } =
       this.#options.config.current.eauth;
@@ -291,18 +314,20 @@ export class Logins {
   }
 }
 
-/** Back ends that compare names without regard to case or width know one user by many spellings. */
+/**
+ * Normalises a user name. Backends that ignore case or width accept several spellings of one user.
+ */
 function foldName(username: string): string {
   return username.normalize('NFKC').toUpperCase().toLowerCase().replace(/\s+/g, ' ').trim();
 }
 
-/** A token as operators see it. */
+/** Returns the description of a token for operators. */
 export function toInfo(token: KnownToken): TokenInfo {
   const { user, eauth, groups, start, expire } = token;
   return { id: idOf(token), user, eauth, groups, start, expire };
 }
 
-/** The beginning of the digest: says nothing of the token. */
+/** Returns the beginning of the digest, which does not reveal the token. */
 function idOf({ hash }: Pick<KnownToken, 'hash'>): string {
   return hash.slice(0, 16);
 }

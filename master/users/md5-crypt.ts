@@ -1,11 +1,14 @@
-/** MD5-crypt, `$1$` and Apache's `$apr1$`: weak, but common in files of users. */
+/** MD5-crypt in the forms `$1$` and Apache's `$apr1$`: weak, but common in user files. */
 
 import { createHash } from 'node:crypto';
 import { cryptBase64 } from './crypt-base64.ts';
 
 const md5CryptForm = /^\$(apr1|1)\$([^$]{0,8})/;
 
-/** @param kept begins with the salt to use. @returns all of it for this password */
+/**
+ * Returns the MD5-crypt entry of a password.
+ * @param kept stored entry, which begins with the salt to use
+ */
 export function md5Crypt(password: string, kept: string): string {
   const [, kind = '', salt = ''] = md5CryptForm.exec(kept) ?? [];
   const key = Buffer.from(password, 'utf8');

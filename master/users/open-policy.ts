@@ -1,5 +1,3 @@
-/** Opens the policy of a master. */
-
 import type { Logger } from 'pino';
 import { createPolicy, type LintFinding, lintPolicy } from '#acl';
 import { type MasterConfig, policySyntax, type ReloadableConfig, rulesOf } from '#config';
@@ -17,16 +15,19 @@ export interface PolicyDeps extends ModuleDeps {
   readonly jobs: Jobs;
 }
 
-/** What decides, and asks. */
+/** Policy of a master, with its gate and recorder. */
 export interface OpenPolicy {
   readonly policy: LivePolicy;
-  /** Asked by every handler of minions' requests. */
+  /** Gate that every handler of minions' requests uses. */
   readonly gate: PolicyGate;
-  /** What was decided about minions. */
+  /** Recorded decisions about minions. */
   readonly decisions: DecisionRecorder;
 }
 
-/** @throws PolicyError */
+/**
+ * Opens the policy of a master.
+ * @throws PolicyError
+ */
 export async function openPolicy(deps: PolicyDeps): Promise<OpenPolicy> {
   const { config, context, audit, auth, jobs } = deps;
   const { ownStore: store, now } = context;
@@ -58,16 +59,20 @@ export async function openPolicy(deps: PolicyDeps): Promise<OpenPolicy> {
   return { policy, gate, decisions };
 }
 
-/** A master that learns is no border: nobody may forget it. */
+/** Logs a warning in learning mode, because the policy then does not protect the master. */
 function logPolicyMode({ acl }: ReloadableConfig, log: Logger): void {
   const { mode, learnActions } = acl;
   if (mode !== 'learn') return;
-  log.warn({ actions: learnActions }, 'acl is learning: what no rule permits is permitted');
+  log.warn(
+    { actions: learnActions },
+    'acl mode is learn: requests that no rule permits are allowed',
+  );
 }
 
 /**
- * Rules of a configuration that do nothing, or not what they seem to. No master need run.
- * @param minionIds the accepted ones; `undefined`: not known
+ * Returns the rules of a configuration that have no effect, or not the apparent one. Works without
+ * a running master.
+ * @param minionIds accepted ids; `undefined` if unknown
  */
 export function lintConfiguredPolicy(
   config: MasterConfig,
@@ -77,7 +82,7 @@ export function lintConfiguredPolicy(
   const nobody = (): boolean => false;
   const policy = createPolicy(rulesOf(config), {
     ...policySyntax,
-    // What is known of minions is another question than what the rules say.
+    // The check concerns the rules only, not the known facts of minions.
     target: () => ({ isEntitled: nobody, claims: nobody, mayMean: nobody }),
     pillarOf: () => undefined,
     now,

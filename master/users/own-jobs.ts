@@ -1,13 +1,11 @@
-/** Jobs that a user started. */
-
 import { hash } from 'node:crypto';
 import type { UserSubject } from '#acl';
 import { createBoundedMap } from '#runtime';
 
-/** Jobs that are remembered, of all users together. */
+/** Maximum number of remembered jobs of all users. */
 const capacity = 10_000;
 
-/** Which jobs and calls a user began, by jid; the oldest are forgotten. */
+/** Jobs and calls that users started, by jid. The oldest are evicted. */
 export class OwnJobs {
   readonly #nextJid: () => string;
   readonly #owners = createBoundedMap<string, string>(capacity);
@@ -16,7 +14,11 @@ export class OwnJobs {
     this.#nextJid = nextJid;
   }
 
-  /** Notes a job before its first event. @param jid default: a new one @returns its jid */
+  /**
+   * Records a job before its first event.
+   * @param jid default: a new one
+   * @returns its jid
+   */
   begin(subject: UserSubject, jid: string = this.#nextJid()): string {
     this.#owners.set(jid, nameOf(subject));
     return jid;
@@ -27,12 +29,14 @@ export class OwnJobs {
   }
 }
 
-/** How much the clocks of a client and of a master may differ. */
+/** Maximum difference between the clocks of a client and a master, in milliseconds. */
 export const jidSkewMs = 3_600_000;
-/** By a client that knows several masters: its own random part, and whose it is. */
+/**
+ * Form of a jid that a client with several masters generates: a random part and the user's suffix.
+ */
 const ownJidForm = /^\d{20}_c[0-9a-f]{10}(u[0-9a-f]{16})$/;
 
-/** What the job ids of a user end with, and of nobody else who may not do everything. */
+/** Returns the suffix of a user's job ids. No other user without full rights may use it. */
 export function suffixOf(subject: UserSubject): string {
   return `u${hash('sha256', `job ids\0${nameOf(subject)}`).slice(0, 16)}`;
 }
@@ -41,7 +45,7 @@ export function isOwnJid(jid: string | undefined, subject: UserSubject): jid is 
   return jid !== undefined && ownJidForm.exec(jid)?.[1] === suffixOf(subject);
 }
 
-/** The same name by another eauth is somebody else. */
+/** Returns the key of a user. Equal names from different backends are different users. */
 function nameOf({ eauth = '', name }: UserSubject): string {
   return `${eauth}\0${name}`;
 }

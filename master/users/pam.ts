@@ -1,6 +1,6 @@
 /**
- * Accounts of this machine, asked through PAM [salt/auth/pam.py]. Node cannot call libpam, so the
- * program pamtester does it, in a process of its own that ends after each question.
+ * Log-ins with accounts of this machine, through PAM [salt/auth/pam.py]. Node.js cannot call
+ * libpam, so a pamtester process performs each check.
  */
 
 import type { LoginBackend } from './backend.ts';
@@ -8,9 +8,12 @@ import { AuthenticationError } from './errors.ts';
 import { type ProgramOutcome, runProgram } from './run-program.ts';
 
 const program = 'pamtester';
-const absent = 'pam is not available here: the program pamtester is not installed';
+const absent = 'pam is not available: the program pamtester is not installed; install it';
 
-/** @param service the PAM service; a log-in cannot choose it [THREATS C-14] */
+/**
+ * Creates the backend.
+ * @param service PAM service; a log-in cannot choose it [THREATS C-14]
+ */
 export function createPamBackend(service: string): LoginBackend {
   return {
     name: 'pam',
@@ -22,7 +25,7 @@ export function createPamBackend(service: string): LoginBackend {
       return { user, groups: await groupsOf(user, signal) };
     },
     standingOf: async ({ user }, signal) => {
-      // Tells accounts that are gone or have expired; a locked password alone is none of its business.
+      // Detects removed and expired accounts, but not accounts with only a locked password.
       const { code } = await run([service, user, 'acct_mgmt'], '', signal);
       if (code !== 0) return { state: 'gone' };
       return { state: 'valid', groups: await groupsOf(user, signal) };
@@ -50,12 +53,12 @@ async function run(
     throw new AuthenticationError('ERR_EAUTH_UNAVAILABLE', absent, { cause });
   }
   if (outcome.code !== null) return outcome;
-  throw new AuthenticationError('ERR_EAUTH_UNAVAILABLE', 'pam took too long to answer');
+  throw new AuthenticationError('ERR_EAUTH_UNAVAILABLE', 'pam did not respond in time');
 }
 
 /**
- * What the account is called itself: services of names such as sssd find it by other spellings too.
- * One that they do not know is only PAM's, and is called as it was given.
+ * Returns the account's own spelling of its name, because name services such as sssd accept other
+ * spellings too. A name that only PAM knows is returned unchanged.
  */
 async function ownName(user: string, signal: AbortSignal): Promise<string> {
   const { code, output } = await runProgram('id', ['-un', '--', user], { signal });
@@ -63,7 +66,7 @@ async function ownName(user: string, signal: AbortSignal): Promise<string> {
   return code === 0 && name !== '' ? name : user;
 }
 
-/** The names of the account's groups. */
+/** Returns the names of the account's groups. */
 async function groupsOf(user: string, signal: AbortSignal): Promise<readonly string[]> {
   const { code, output } = await runProgram('id', ['-Gn', '--', user], { signal });
   return code === 0 ? output.trim().split(/\s+/).filter(Boolean) : [];

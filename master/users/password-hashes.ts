@@ -1,4 +1,4 @@
-/** Passwords as files keep them: digests as Salt compares them, Apache's forms, and crypt(3)'s. */
+/** Password entries of user files: digests as in Salt, and the forms of Apache and crypt(3). */
 
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { loadOptionalPackage, WorkerPool, WorkerPoolError } from '#runtime';
@@ -6,20 +6,24 @@ import type { BcryptTask } from './bcrypt-worker.ts';
 import { md5Crypt } from './md5-crypt.ts';
 import { shaCrypt } from './sha-crypt.ts';
 
-// bcrypt, as `htpasswd -B` writes it; slow by design, so it runs in a thread of its own.
+// bcrypt entries, as written by `htpasswd -B`. They are slow by design, so a worker thread compares
+// them.
 
 const bcryptForm = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/;
 
-/** Beyond that a core would be held for seconds. */
+/** Maximum cost of a bcrypt entry. A higher one would occupy a core for seconds. */
 const maxCost = 14;
 
-/** Whether a password is kept in this form, and can be compared in a reasonable time. */
+/** Returns whether an entry uses bcrypt with a cost that can be computed in reasonable time. */
 function isBcrypt(kept: string): boolean {
   const cost = Number(bcryptForm.exec(kept)?.[1]);
   return cost >= 4 && cost <= maxCost;
 }
 
-/** @param kept for which {@link isBcrypt} holds */
+/**
+ * Compares a password with a bcrypt entry.
+ * @param kept entry for which {@link isBcrypt} returns true
+ */
 async function fitsBcrypt(password: string, kept: string): Promise<boolean> {
   const script = new URL('./bcrypt-worker.ts', import.meta.url);
   const pool = new WorkerPool<BcryptTask, boolean>({ script, threads: 1 });
@@ -36,24 +40,29 @@ async function fitsBcrypt(password: string, kept: string): Promise<boolean> {
   }
 }
 
-/** Compares secrets in a time that says nothing of them, their length included [THREATS C-01]. */
+/**
+ * Compares secrets in a time that reveals neither their content nor their length [THREATS C-01].
+ */
 export function isSameText(a: string, b: string): boolean {
   const key = randomBytes(32);
   const digest = (text: string): Buffer => createHmac('sha256', key).update(text).digest();
   return timingSafeEqual(digest(a), digest(b));
 }
 
-/** `plaintext`, the name of a digest, or a file of Apache's. */
+/** Form of an entry: `plaintext`, the name of a digest, `htpasswd` or `htdigest`. */
 export type PasswordForm = string;
 
-/** Somebody's password, with what belongs to it in some forms. */
+/** Password of a user, with the fields that some forms include in the digest. */
 export interface GivenPassword {
   readonly user: string;
   readonly realm: string;
   readonly password: string;
 }
 
-/** Whether a password is the one that is kept. In a form that is not read, none is. */
+/**
+ * Returns whether a password matches the stored entry. An entry in an unsupported form matches
+ * none.
+ */
 export async function isPassword(
   given: GivenPassword,
   kept: string,
@@ -64,19 +73,22 @@ export async function isPassword(
   return isSameText(await inForm(given, kept, form), kept);
 }
 
-/** Whether no password fits, as where an account was locked. */
+/**
+ * Returns whether an entry is disabled and matches no password, for example because the account was
+ * locked.
+ */
 export function isDisabled(kept: string, form: PasswordForm): boolean {
   return kept === '' || (form !== 'plaintext' && /^[!*]/.test(kept));
 }
 
-/** Whether a password is kept in a form that is not read: DES, bcrypt at too high a cost. */
+/** Returns whether an entry has an unsupported form: DES, or bcrypt with too high a cost. */
 export function isUnread(kept: string, form: PasswordForm): boolean {
   if (form !== 'htpasswd' || isDisabled(kept, form) || kept.startsWith('{SHA}')) return false;
   if (isBcrypt(kept)) return false;
   return /^(\$(?!apr1\$|1\$|5\$|6\$)|\{)/.test(kept) || /^[\w./]{13}$/.test(kept);
 }
 
-/** The one of these that takes longest to compare with; `undefined`: there is none. */
+/** Returns the entry that takes longest to compare, or `undefined` if there is none. */
 export function costliestPassword(kept: readonly string[]): string | undefined {
   let [costliest] = kept;
   for (const one of kept) {
@@ -85,9 +97,12 @@ export function costliestPassword(kept: readonly string[]): string | undefined {
   return costliest;
 }
 
-/** Rounds of a digest, about: what tells the forms apart is orders of magnitude. */
+/**
+ * Returns the approximate cost of an entry in digest rounds. The forms differ by orders of
+ * magnitude.
+ */
 function costOf(kept: string): number {
-  // A round of bcrypt takes as long as a hundred of SHA-512.
+  // A round of bcrypt takes about as long as a hundred rounds of SHA-512.
   const [, bcryptCost] = /^\$2[abxy]?\$(\d\d)\$/.exec(kept) ?? [];
   if (bcryptCost !== undefined) return 100 * 2 ** Number(bcryptCost);
   const [, rounds = 5000] = /^\$[56]\$(?:rounds=(\d+)\$)?/.exec(kept) ?? [undefined, 0];

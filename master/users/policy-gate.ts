@@ -1,5 +1,3 @@
-/** The policy gate: decides requests of minions, and notifies observers of decisions. */
-
 import {
   type Decision,
   decide,
@@ -18,10 +16,10 @@ import { type AuditBursts, actorOf } from '../audit/index.ts';
 import type { MinionQuestion } from './decision-samples.ts';
 import type { LivePolicy } from './policy.ts';
 
-/** Whom a minion may reach. */
+/** Question which minions a minion may reach. */
 type MinionReachQuestion = ReachQuestion & { readonly subject: MinionSubject };
 
-/** Keeps decisions, so that another policy can be asked the same. */
+/** Recorder of decisions, so that they can be replayed with another policy. */
 interface DecisionNotes {
   note(question: MinionQuestion, decision: Decision): void;
 }
@@ -35,10 +33,10 @@ export interface PolicyGateOptions {
   readonly recorder: DecisionNotes;
 }
 
-/** The rule that decides where no rule does. */
+/** Name of the built-in rule that decides if no other rule matches. */
 const nobodysRule = 'default-deny';
 
-/** Asked by every handler of minions' requests. */
+/** The policy gate: decides on all requests of minions, and records the decisions. */
 export class PolicyGate {
   readonly #options: PolicyGateOptions;
 
@@ -47,8 +45,9 @@ export class PolicyGate {
   }
 
   /**
-   * Whether it is worth to read what a minion wants: some rule may permit it, or it is noted.
-   * @param functions that it asks for; default: any
+   * Returns whether a request is worth reading in full: a rule may permit it, or learning mode
+   * records it.
+   * @param functions functions of the request. Default: any
    */
   mayPermit(subject: MinionSubject, action: RuleAction, functions?: readonly string[]): boolean {
     const { policy, config } = this.#options;
@@ -56,14 +55,14 @@ export class PolicyGate {
     return isLearning || hasRules(subject, action, policy.current, functions);
   }
 
-  /** Whom a minion may do something to: what its target is evaluated over. */
+  /** Returns the minions that a minion may act on. Its target is evaluated among these. */
   reach(question: MinionReachQuestion): Reach {
     return reachOf(question, this.#options.policy.current);
   }
 
   /**
-   * What its target is evaluated over before that, so that all it means is recorded: everybody whom
-   * no rule forbids. `undefined`: nothing is being learned.
+   * Returns the reach to evaluate a target with before that, so that all its minions are recorded:
+   * all minions that no rule denies. `undefined` outside learning mode.
    */
   reachToLearn(question: MinionReachQuestion): Reach | undefined {
     if (this.#options.config.current.acl.mode !== 'learn') return undefined;
@@ -86,7 +85,10 @@ export class PolicyGate {
     return outcome;
   }
 
-  /** What a rule denies, and what no rule could permit, stays denied. */
+  /**
+   * Returns whether learning mode permits a denied request. Explicit denials, and requests that no
+   * rule can permit, stay denied.
+   */
   #isLearned(question: MinionQuestion, { effect, rule }: Decision): boolean {
     if (effect === 'allow' || rule !== nobodysRule) return false;
     const { mode, learnActions } = this.#options.config.current.acl;
@@ -100,8 +102,8 @@ function learned({ reason }: Decision): Decision {
 }
 
 /**
- * Pillar is read all the time, and so are mines, each owner's by itself: that a function may be read
- * is enough.
+ * Returns whether a decision is routine and not recorded. Pillar and mines are read constantly, and
+ * mines once per owner; the decision about the function suffices.
  */
 function isEverydayReading(question: MinionQuestion, { effect }: Decision): boolean {
   if (effect === 'deny') return false;
@@ -109,7 +111,10 @@ function isEverydayReading(question: MinionQuestion, { effect }: Decision): bool
   return question.action === 'mine' && question.resource.owner !== undefined;
 }
 
-/** Jobs and runners are audited where they are run; reading mines is no news. */
+/**
+ * Returns whether the decision is audited elsewhere or not at all. Jobs and runners are audited
+ * where they run; permitted reads of mines are not audited.
+ */
 function isAuditedElsewhere({ action }: MinionQuestion, { effect }: Decision): boolean {
   return effect === 'allow' && (action === 'publish' || action === 'runner' || action === 'mine');
 }

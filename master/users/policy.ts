@@ -11,18 +11,21 @@ export interface LivePolicyOptions {
   readonly now: () => number;
 }
 
-/** Policies that are remembered for tokens. */
+/** Maximum number of cached policies of tokens. */
 const maxOfTokens = 100;
 
-/** The policy of a running master: compiled at the start and at each reload, never between. */
+/** Policy of a running master. It is compiled only at the start and at each reload. */
 export class LivePolicy {
   readonly #options: Omit<LivePolicyOptions, 'config'>;
   #policy: Policy;
   #config: MasterConfig;
-  /** Policies of tokens that keep their rights, by these. */
+  /** Policies of tokens that store their rights, by these rights. */
   readonly #ofTokens = new Map<string, Policy>();
 
-  /** @throws PolicyError */
+  /**
+   * Compiles the policy.
+   * @throws PolicyError
+   */
   constructor({ config, ...options }: LivePolicyOptions) {
     this.#options = options;
     this.#config = config.all;
@@ -30,17 +33,21 @@ export class LivePolicy {
     config.beforeChange((next) => this.#prepare(next));
   }
 
-  /** The policy in force. */
+  /** Current policy. */
   get current(): Policy {
     return this.#policy;
   }
 
-  /** What the rules look at besides the question, as it is now. */
+  /** Current facts that rules use in addition to the question. */
   get world(): PolicyEnvironment {
     return this.#world(this.#config.nodegroups);
   }
 
-  /** @returns puts what another configuration permits in force @throws PolicyError */
+  /**
+   * Compiles the policy of another configuration.
+   * @returns a function that activates it
+   * @throws PolicyError
+   */
   #prepare(config: MasterConfig): () => void {
     const next = this.#compile(config);
     return () => {
@@ -51,8 +58,8 @@ export class LivePolicy {
   }
 
   /**
-   * The policy in force, but for what `external_auth` grants to those whom `eauth` authenticated:
-   * to them it is these entries. It is for one of them alone (`keep_acl_in_token`).
+   * Returns the current policy with other `external_auth` entries for the users of one `eauth`. It
+   * applies only to the user whose token stores these entries (`keep_acl_in_token`).
    * @throws PolicyError
    */
   withRights(eauth: string, rights: readonly unknown[]): Policy {
@@ -81,7 +88,7 @@ export class LivePolicy {
   }
 }
 
-/** A text or number in a minion's pillar; lists and maps stand for nothing. */
+/** Returns a string or number in a minion's pillar as text, or `undefined` for other values. */
 function pillarText({ pillar }: MinionFacts, path: string): string | undefined {
   const [first = '', ...rest] = path.split(':');
   const value = traverseFacts(pillar?.get(first), rest);

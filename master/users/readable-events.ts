@@ -1,5 +1,3 @@
-/** Selects the events that a user may read [THREATS A-13]. */
-
 import { decide, isUnlimited, type Policy } from '#acl';
 import type { MasterEvent } from '../api/index.ts';
 import { MissedEvents } from '../events/index.ts';
@@ -8,10 +6,13 @@ import type { UserSession } from './user-session.ts';
 
 const jidOfTag = /^(?:salt\/(?:job|run|wheel)\/)?(\d{20}(?:_[^/]+)?)(?:\/|$)/;
 
-/** How long an answer about a whole policy holds: rules in it may expire. */
+/** Validity of the cached check for full rights, in milliseconds. Rules may expire. */
 const holdsMs = 1000;
 
-/** @returns whether the user may read an event now; reads the policy in force each time */
+/**
+ * Returns a function that decides whether the user may read an event [THREATS A-13]. It uses the
+ * current policy on each call.
+ */
 export function readableBy(
   session: Pick<UserSession, 'subject' | 'policy'>,
   ownJobs: OwnJobs,
@@ -28,7 +29,7 @@ export function readableBy(
   return (event) => {
     const { policy } = session;
     if (isFull(policy)) return true;
-    // It says that some are missing, and nothing of them.
+    // The notice reveals only that events are missing, not their content.
     if (event instanceof MissedEvents) return true;
     const { tag } = event;
     const jid = jidOfTag.exec(tag)?.[1];

@@ -1,11 +1,11 @@
-/** Converts recorded decisions to questions to a policy. */
-
 import type { Call, MinionSubject } from '#acl';
 import { isWireMap, type WireValue } from '#minion-protocol';
 import type { RecordedDecision } from '../api/index.ts';
 import type { MinionQuestion } from './decision-samples.ts';
 
-/** One question for each sample; one where there is none. */
+/**
+ * Converts a record to questions for a policy: one for each sample, or one if there are no samples.
+ */
 export function questionsOf(record: RecordedDecision): MinionQuestion[] {
   const samples: readonly (WireValue | undefined)[] =
     record.samples.length > 0 ? record.samples : [undefined];

@@ -1,10 +1,11 @@
-/** Replays recorded decisions against another policy. */
-
 import { type Decision, explain, type Policy } from '#acl';
 import type { RecordedDecision, ReplayChange, ReplayReport } from '../api/index.ts';
 import { questionsOf } from './recorded-questions.ts';
 
-/** Rates are not replayed: nothing is used up, and what was once over a rate was so by its time. */
+/**
+ * Replays recorded decisions with another policy. Rate limits are not replayed: they depend on the
+ * time of the original requests, and nothing is consumed.
+ */
 export function replay(
   records: readonly RecordedDecision[],
   policy: Policy,

@@ -1,10 +1,8 @@
-/** Runs a program for a short time, without shell and environment. */
-
 import { spawn } from 'node:child_process';
 
-/** What became of it. */
+/** Result of a program. */
 export interface ProgramOutcome {
-  /** `null`: it was ended. */
+  /** Exit code, or `null` if the program was killed. */
   readonly code: number | null;
   readonly output: string;
 }
@@ -12,9 +10,9 @@ export interface ProgramOutcome {
 const maxOutput = 65_536;
 
 /**
- * Runs it to its end, or until the signal fires. It is in the list of processes: secrets go to its
- * standard input, never among its words.
- * @throws Error with the code ENOENT when there is none
+ * Runs a program without a shell and environment, until it ends or the signal fires. The arguments
+ * are visible in the process list, so secrets must go to standard input.
+ * @throws Error with the code ENOENT if the program does not exist
  */
 export function runProgram(
   program: string,
@@ -33,12 +31,12 @@ export function runProgram(
       if (output.length < maxOutput) output += text;
     });
     child.once('error', (error) => {
-      // Not a failure of ours: it had its time.
+      // A timeout is reported as a result, not as an error.
       if (error.name === 'AbortError') resolve({ code: null, output });
       else reject(error);
     });
     child.once('close', (code) => resolve({ code, output }));
-    // It may end without reading.
+    // The program may end without reading its input.
     child.stdin.on('error', () => {});
     child.stdin.end(input);
   });

@@ -1,4 +1,4 @@
-/** SHA-crypt, `$5$` (SHA-256) and `$6$` (SHA-512), as Ulrich Drepper specified them. */
+/** SHA-crypt in the forms `$5$` (SHA-256) and `$6$` (SHA-512), as specified by Ulrich Drepper. */
 
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -6,11 +6,14 @@ import { cryptBase64 } from './crypt-base64.ts';
 
 const shaCryptForm = /^\$([56])\$(?:rounds=(\d{1,9})\$)?([^$]{0,16})/;
 
-/** More would hold a core for seconds. */
+/** Maximum number of rounds. More would occupy a core for seconds. */
 const maxRounds = 500_000;
 const roundsATurn = 2000;
 
-/** @param kept begins with the salt to use. @returns all of it for this password */
+/**
+ * Returns the SHA-crypt entry of a password.
+ * @param kept stored entry, which begins with the salt to use
+ */
 export async function shaCrypt(password: string, kept: string): Promise<string> {
   const [, kind = '', given, salt = ''] = shaCryptForm.exec(kept) ?? [];
   const algorithm = kind === '5' ? 'sha256' : 'sha512';
@@ -50,7 +53,10 @@ function repeated(bytes: Buffer, length: number): Buffer {
   return Buffer.alloc(length, bytes);
 }
 
-/** Three bytes at a time, a third of the digest apart; which comes first rotates. */
+/**
+ * Encodes the digest in groups of three bytes, one from each third. The order of the thirds
+ * rotates.
+ */
 function encodeSha(digest: Buffer, size: number): string {
   const third = Math.floor(size / 3);
   const at = (index: number): number => digest[index] ?? 0;

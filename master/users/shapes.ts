@@ -1,14 +1,13 @@
-/** Describes the shapes of data, without values. */
-
 import { isPlainObject, type WireValue } from '#minion-protocol';
 
-/** Values of one piece of data that are looked at. */
+/** Maximum number of values that are examined in one piece of data. */
 const maxParts = 200;
 const maxDepth = 16;
 
 /**
- * The shape of data as text: the same for data that differ in their texts and numbers alone.
- * `undefined` for what JSON cannot say, and for what is too large to be looked at each time.
+ * Returns the shape of data as text. Data that differ only in their strings and numbers have the
+ * same shape. Returns `undefined` if the data cannot be expressed in JSON, or are too large to
+ * examine each time.
  */
 export function shapeOf(value: WireValue | undefined): string | undefined {
   let parts = 0;
@@ -26,7 +25,7 @@ export function shapeOf(value: WireValue | undefined): string | undefined {
     for (const name of Object.keys(part)) {
       const shape = name === '__proto__' ? undefined : describe(part[name], depth + 1);
       if (shape === undefined) return undefined;
-      // With its length before it no name can be taken for a part of another shape.
+      // The length prefix prevents a name from being confused with a part of another shape.
       fields.push(`${name.length} ${name} ${shape}`);
     }
     return `{${fields.sort().join()}}`;
@@ -34,7 +33,7 @@ export function shapeOf(value: WireValue | undefined): string | undefined {
   return describe(value, 0);
 }
 
-/** The same data with nothing in it but its shape. */
+/** Returns the data with neutral values, so that only the shape remains. */
 export function withoutValues(value: unknown): unknown {
   if (typeof value === 'string') return '';
   if (typeof value === 'number') return Number.isInteger(value) ? 0 : 0.5;
@@ -50,7 +49,7 @@ function describeNumber(value: number): string | undefined {
   return Number.isInteger(value) ? 'integer' : 'number';
 }
 
-/** Which items there are has a meaning, how many and in which order has none. */
+/** Describes a list by the set of its items' shapes. Number and order are ignored. */
 function describeList(items: readonly (string | undefined)[]): string | undefined {
   if (!items.every((item) => item !== undefined)) return undefined;
   return `[${[...new Set(items)].sort().join()}]`;

@@ -1,5 +1,3 @@
-/** Enforces `sudo_acl` [salt/auth/__init__.py]. */
-
 import type { LiveConfig } from '#config';
 import type { InProcessJobsApi } from '../api/index.ts';
 import type { LivePolicy } from './policy.ts';
@@ -8,7 +6,10 @@ import type { UserApiDeps } from './user-session.ts';
 
 const form = /^sudo_(.+)$/s;
 
-/** Jobs of the local socket; those of `sudo_<user>` are held to that user's rights, if it is set. */
+/**
+ * Enforces `sudo_acl` for jobs of the local socket: those of `sudo_<user>` are limited to the
+ * rights of that user [salt/auth/__init__.py].
+ */
 export function enforceSudoAcl(
   parts: UserApiDeps & { readonly config: LiveConfig; readonly policy: LivePolicy },
 ): InProcessJobsApi {

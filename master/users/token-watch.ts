@@ -1,16 +1,16 @@
-/** Notifies the holders of connections when a token ends [THREATS A-05]. */
-
 const roundMs = 1000;
 
-/** Something that is open for a token. */
+/** Watch for a token in use. */
 export interface Watched {
   /** Fires when the token ends. */
   readonly ended: AbortSignal;
-  /** It is closed; call it in any case. */
+  /** Ends the watch. Must always be called. */
   stop(): void;
 }
 
-/** Looks every second at the tokens that something is open for, and at no others. */
+/**
+ * Checks the tokens in use every second, and notifies their users when a token ends [THREATS A-05].
+ */
 export class TokenWatch {
   readonly #isValid: (hash: string) => Promise<boolean>;
   readonly #watched = new Map<string, Set<AbortController>>();
@@ -36,7 +36,7 @@ export class TokenWatch {
     };
   }
 
-  /** These tokens have ended. */
+  /** Reports the end of tokens. */
   end(hashes: readonly string[]): void {
     for (const hash of hashes) {
       for (const controller of this.#watched.get(hash) ?? []) controller.abort();
@@ -44,14 +44,14 @@ export class TokenWatch {
     }
   }
 
-  /** Looks at all of them once; never fails. */
+  /** Checks all watched tokens once. Never rejects. */
   async round(): Promise<void> {
     if (this.#isLooking) return;
     this.#isLooking = true;
     try {
       await Promise.all(
         [...this.#watched.keys()].map(async (hash) => {
-          // What cannot be found out counts as over: a user may have been disabled.
+          // A failed check counts as the end of the token, because the user may have been disabled.
           if (!(await this.#isValid(hash).catch(() => false))) this.end([hash]);
         }),
       );

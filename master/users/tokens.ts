@@ -1,4 +1,4 @@
-/** Tokens of users who logged in: 256 random bits, of which only the digest is kept. */
+/** Tokens of logged-in users: 256 random bits, of which only the digest is stored. */
 
 import { createHash, randomBytes } from 'node:crypto';
 import Type from 'typebox';
@@ -16,56 +16,56 @@ import {
 } from '#store';
 import type { Cluster } from '../context/index.ts';
 
-/** Rows `tokens/<SHA-256>`. */
+/** Row codec for `tokens/<SHA-256>`. */
 const tokenRow = defineRow({
   name: 'token',
   schema: Type.Object({
     user: Type.String(),
     eauth: Type.String(),
     groups: Texts,
-    /** Milliseconds since 1970. */
+    /** Time of the log-in, in milliseconds since 1970. */
     start: Type.Number(),
-    /** Milliseconds since 1970. */
+    /** Expiry time, in milliseconds since 1970. */
     expire: Type.Number(),
-    /** `keep_acl_in_token`: what `external_auth` granted at the log-in. */
+    /** Entries of `external_auth` that applied at the log-in. Present with `keep_acl_in_token`. */
     rights: Type.Optional(Type.Unsafe<readonly unknown[]>(Type.Array(Type.Unknown()))),
   }),
   packed: { rights: jsonField },
   unversioned: fromJson,
 });
 
-/** A token as it is kept: everything but the token. */
+/** Stored token, without the token itself. */
 export type TokenRecord = RowOf<typeof tokenRow>;
 
-/** A token that is known. */
+/** Valid or expired token with its digest. */
 export interface KnownToken extends TokenRecord {
-  /** Its SHA-256, hexadecimal. */
+  /** SHA-256 of the token, in hexadecimal. */
   readonly hash: string;
 }
 
-/** The clocks that tokens end by. */
+/** Clocks that determine the expiry of tokens. */
 export interface TokenClocks {
-  /** Milliseconds since 1970. */
+  /** System clock, in milliseconds since 1970. */
   readonly now: () => number;
-  /** Milliseconds of a clock that only goes forward. */
+  /** Monotonic clock, in milliseconds. */
   readonly monotonic: () => number;
 }
 
 interface Held {
   readonly token: KnownToken;
-  /** By the monotonic clock: turning back the other one makes no token last longer. */
+  /** Expiry by the monotonic clock. Setting back the system clock does not extend a token. */
   readonly endsAt: number;
 }
 
 const prefix: Key = ['tokens'];
 const form = /^[0-9a-f]{64}$/;
 
-/** Tokens that are valid at the same time; the oldest go first. */
+/** Maximum number of valid tokens. The oldest are evicted first. */
 const maxTokens = 100_000;
 
 /**
- * The tokens of a master, in its store and by heart: what is revoked is gone for everybody at
- * once, and a look-up reads nothing. One ends by whichever clock comes first.
+ * Tokens of a master, in the store and in memory. A revoked token is invalid immediately, and a
+ * look-up does not read the store. A token expires by whichever clock reaches its end first.
  */
 export class TokenTable {
   readonly #store: Store;
@@ -79,7 +79,10 @@ export class TokenTable {
     this.#clocks = clocks;
   }
 
-  /** @param cluster - whose members share them. Default: none */
+  /**
+   * Opens the table.
+   * @param cluster cluster whose members share the tokens. Default: none
+   */
   static async open(
     store: Store,
     clocks: TokenClocks,
@@ -99,7 +102,8 @@ export class TokenTable {
     for await (const entry of store.list(prefix)) {
       const hash = entry.key.at(-1) ?? '';
       const record = unpack(entry);
-      // One of the future: the clock was turned back while no master ran, so nobody knows its age.
+      // The token starts in the future: the clock was set back while no master ran, so its age is
+      // unknown.
       if (record === undefined || record.start > clocks.now()) broken.push(hash);
       else known.push({ ...record, hash });
     }
@@ -109,7 +113,7 @@ export class TokenTable {
     return table;
   }
 
-  /** Makes a token; durable when it resolves. Nobody can be told it again. */
+  /** Creates a token, which is durable when this resolves. The secret is returned only here. */
   async create(record: TokenRecord): Promise<{ readonly secret: string; readonly hash: string }> {
     const secret = randomBytes(32).toString('hex');
     const token = { ...record, hash: digest(secret) };
@@ -119,27 +123,29 @@ export class TokenTable {
     return { secret, hash: token.hash };
   }
 
-  /** The token, if it is valid. Anything may be asked about; what has no form of one is none. */
+  /** Returns a token if it is valid. Accepts any input. */
   find(secret: unknown): KnownToken | undefined {
     if (typeof secret !== 'string' || !form.test(secret)) return undefined;
     return this.get(digest(secret));
   }
 
-  /** Deletes this one if its time is over, so that no clock brings it back [THREATS C-25]. */
+  /**
+   * Deletes a token if it has expired, so that no change of the clock revives it [THREATS C-25].
+   */
   async dropExpired(secret: unknown): Promise<void> {
     if (typeof secret !== 'string' || !form.test(secret)) return;
     const held = this.#held.get(digest(secret));
     if (held !== undefined && this.#isOver(held)) await this.revoke([held.token.hash]);
   }
 
-  /** That of a digest, if it is valid. */
+  /** Returns the token with this digest, if it is valid. */
   get(hash: string): KnownToken | undefined {
     if (this.#isStale()) return undefined;
     const held = this.#held.get(hash);
     return held === undefined || this.#isOver(held) ? undefined : held.token;
   }
 
-  /** Takes over what else its user's groups are now. */
+  /** Stores the changed groups of a token's user. */
   async setGroups(hash: string, groups: readonly string[]): Promise<void> {
     const held = this.#held.get(hash);
     if (held === undefined) return;
@@ -148,17 +154,20 @@ export class TokenTable {
     await this.#put(token);
   }
 
-  /** Those that are valid, the oldest first. */
+  /** Returns the valid tokens, oldest first. */
   list(): KnownToken[] {
     return [...this.#held.values()].filter((held) => !this.#isOver(held)).map(({ token }) => token);
   }
 
-  /** Ends tokens: for everybody at once, for good when it resolves. */
+  /** Revokes tokens: immediately in memory, and durably when this resolves. */
   async revoke(hashes: readonly string[]): Promise<void> {
     await this.#delete(hashes.filter((hash) => this.#held.delete(hash)));
   }
 
-  /** Deletes the expired ones, so that no clock brings them back. @returns which they were */
+  /**
+   * Deletes expired tokens, so that no change of the clock revives them.
+   * @returns their digests
+   */
   async sweep(): Promise<readonly string[]> {
     const over = [...this.#held].filter(([, held]) => this.#isOver(held)).map(([hash]) => hash);
     await this.revoke(over);
@@ -167,7 +176,7 @@ export class TokenTable {
 
   #hold(token: KnownToken): void {
     const { now, monotonic } = this.#clocks;
-    // Never more than it was given for, whatever the clock says meanwhile.
+    // Limited to the original lifetime, even if the system clock was changed.
     const left = Math.min(token.expire - now(), token.expire - token.start);
     this.#held.set(token.hash, { token, endsAt: monotonic() + left });
   }
@@ -198,7 +207,10 @@ function digest(secret: string): string {
   return createHash('sha256').update(secret).digest('hex');
 }
 
-/** `undefined`: the row is damaged. @throws StoreError ERR_STORE_VERSION */
+/**
+ * Decodes a row, or returns `undefined` if it is damaged.
+ * @throws StoreError ERR_STORE_VERSION
+ */
 function unpack(entry: Pick<Entry, 'key' | 'value'>): TokenRecord | undefined {
   try {
     return tokenRow.decode(entry);

@@ -1,4 +1,4 @@
-/** The interface with the rights of a user: the policy is asked before anything is done. */
+/** The master's interface with the rights of a user. The policy decides before anything is done. */
 
 import { linkSignals } from '#runtime';
 import type {
@@ -15,20 +15,24 @@ import { readableBy } from './readable-events.ts';
 import { UserGate } from './user-gate.ts';
 import { hasFullRights, type UserApiDeps, type UserSession } from './user-session.ts';
 
-/** @param open says who asks, anew for each call @throws AuthenticationError */
+/**
+ * Creates the interface.
+ * @param open returns the user's session, and is called for each call
+ * @throws AuthenticationError
+ */
 export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSession>): UserApi {
   const gate = new UserGate(parts);
-  /** Judged before the first thing is done; ends with the token. */
+  /** Runs a stream that the policy has permitted, until the token ends. */
   async function* judged<R, T>(
     run: (request: R, signal?: AbortSignal) => AsyncIterable<T>,
-    judge: (session: UserSession, request: R) => R,
+    judge: (session: UserSession, request: R) => R | Promise<R>,
     request: R,
     signal?: AbortSignal,
   ): AsyncGenerator<T, void, void> {
     const session = await open();
     const end = linkSignals(session.ended, signal);
     try {
-      const permitted = judge(session, request);
+      const permitted = await judge(session, request);
       yield* run(permitted, end.signal);
       if (session.ended.aborted)
         throw new AuthenticationError('ERR_EAUTH_TOKEN', 'the token has ended');
@@ -48,9 +52,14 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
       session.stop();
     };
     const isReadable = readableBy(session, parts.ownJobs);
-    // Before anybody reads: what happens from now on is in it.
-    const events = parts.events.batches(request, end);
-    return only(events, (event) => !end.aborted && isReadable(event), stop);
+    try {
+      // Subscribed immediately, so that no later event is missed before the first read.
+      const events = parts.events.batches(request, end);
+      return only(events, (event) => !end.aborted && isReadable(event), stop);
+    } catch (error) {
+      stop();
+      throw error;
+    }
   }
   async function once<T>(work: (session: UserSession) => Promise<T>): Promise<T> {
     const session = await open();
@@ -67,7 +76,7 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
   return {
     jobs: {
       publish: (request) =>
-        once((session) => parts.jobs.publish(gate.judgeOneJob(session, request))),
+        once(async (session) => parts.jobs.publish(await gate.judgeOneJob(session, request))),
       run: (request, signal) =>
         judged(parts.jobs.run, (session, it) => gate.judgeOneJob(session, it), request, signal),
       batch: (request, signal) =>
@@ -122,7 +131,7 @@ async function* only<T>(
 ): AsyncGenerator<readonly T[], void, void> {
   try {
     for await (const batch of batches) {
-      // Mostly all of them are: then the list is the same for all who read it.
+      // In most cases all items match; readers then share the same list.
       const meant = batch.every(isMeant) ? batch : batch.filter(isMeant);
       if (meant.length > 0) yield meant;
     }

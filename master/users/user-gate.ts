@@ -1,5 +1,3 @@
-/** Asks the policy whether a user may do something, and records refusals. */
-
 import { decide, isUnlimited, type Policy, type Question, reachOf, type UserSubject } from '#acl';
 import { jidTime } from '#minion-protocol';
 import {
@@ -17,25 +15,32 @@ import { permittedFields } from './limited-fields.ts';
 import { isOwnJid, jidSkewMs } from './own-jobs.ts';
 import { hasFullRights, type UserApiDeps, type UserSession } from './user-session.ts';
 
-/** What is told as the rule where none was needed, and where none was asked. */
+/** Rule names in audit records: for users with full rights, and if no rule was evaluated. */
 const unlimitedRule = 'unlimited';
 const nobodysRule = 'default-deny';
 
 const noMinions = { minions: [], missing: [], isNarrowed: false };
 
-/** What needs every right is audited as this. */
+/** Action name in audit records of requests that need full rights. */
 const interfaceAction = 'interface';
 
 function requester({ name, eauth }: UserSubject, rule: string): AuditRequester {
   return { who: { kind: 'user', name, ...(eauth === undefined ? {} : { eauth }) }, rule };
 }
 
-/** A right to a function is no right to what Salt would make of its arguments. @throws MasterError ERR_ARGS */
+/**
+ * Rejects arguments that Salt would interpret. A right to a function does not include the effects
+ * of such arguments.
+ * @throws MasterError ERR_ARGS
+ */
 function requireInert(asked: AskedCalls): void {
   for (const call of toBoundFunctions(asked)) requireInertArguments(call);
 }
 
-/** The one gate in front of everything that users ask for. */
+/**
+ * Asks the policy whether a user may do something, and records the decisions. All requests of users
+ * pass through it.
+ */
 export class UserGate {
   readonly #parts: UserApiDeps;
 
@@ -44,23 +49,26 @@ export class UserGate {
   }
 
   /**
-   * The job as it may be published: to those that the target means of the minions that the rules
-   * name for it, by name. A target that means none of them is refused as one who may do nothing is.
-   * Only who may do everything keeps the target as it was written, and fields beyond the job's own.
-   * @throws AuthorizationError, MasterError ERR_ARGS, ERR_BAD_TGT
+   * Returns the job in its permitted form: addressed by name to those minions of the target that
+   * the rules permit. If there are none, the job is rejected as for a user without rights. Only
+   * users with full rights keep the original target and additional fields.
+   * @throws AuthorizationError, MasterError ERR_ARGS, ERR_BAD_TGT; WorkLimitExceeded
    */
-  judgeJob<R extends PublishRequest & JobOrigin>({ subject, policy }: UserSession, request: R): R {
+  async judgeJob<R extends PublishRequest & JobOrigin>(
+    { subject, policy }: UserSession,
+    request: R,
+  ): Promise<R> {
     const { targets } = this.#parts;
     const { requestedBy: _, ...asked } = request;
     if (isUnlimited(subject, policy)) {
       const by = requester(subject, unlimitedRule);
-      return { ...asked, user: subject.name, by } as R; // without what only minions have
+      return { ...asked, user: subject.name, by } as R; // only minions set the omitted field
     }
     const calls = toCalls(request);
     const reach = reachOf({ subject, action: 'publish', calls }, policy);
     const { minions, ...leftOut } = reach.isEmpty
       ? noMinions
-      : targets.resolveWithin(request, reach);
+      : await targets.resolveWithin(request, reach);
     const question = { subject, action: 'publish', resource: { calls, minions } } as const;
     const rule = this.#judge(question, policy, request);
     requireInert(request);
@@ -72,28 +80,42 @@ export class UserGate {
     return { ...rest, ...own, ...job } as R; // fewer fields
   }
 
-  /** @throws MasterError ERR_ARGS for one that would stand in a wrong place among the others */
+  /**
+   * Checks the time in a jid, which determines its position among other jobs.
+   * @throws MasterError ERR_ARGS if it differs too much from the master's clock
+   */
   #timelyJid(jid: string): string {
     const made = jidTime(jid)?.getTime() ?? Number.NaN;
     if (Math.abs(this.#parts.now() - made) <= jidSkewMs) return jid;
-    const text = 'its time is more than an hour from that of the master: check both clocks';
+    const text =
+      'its time differs from the clock of the master by more than an hour; check both clocks';
     throw new MasterError('ERR_ARGS', `jid ${jid}: ${text}`);
   }
 
-  /** Whoever may not do everything follows what has a job id of their own. @throws AuthorizationError */
+  /**
+   * Checks that the user may follow a job. Users without full rights may follow only job ids bound
+   * to them.
+   * @throws AuthorizationError
+   */
   judgeFollowing(session: UserSession, jid: string): string {
     if (!isOwnJid(jid, session.subject)) this.judgeEverything(session, 'jobs.follow');
     return jid;
   }
 
-  /** The same, of a job that has one jid, which is noted as this user's. */
-  judgeOneJob<R extends PublishRequest & JobOrigin>(session: UserSession, request: R): R {
-    const permitted = this.judgeJob(session, request);
+  /** Returns the permitted form of a job with one jid, which is recorded as the user's. */
+  async judgeOneJob<R extends PublishRequest & JobOrigin>(
+    session: UserSession,
+    request: R,
+  ): Promise<R> {
+    const permitted = await this.judgeJob(session, request);
     const jid = this.#parts.ownJobs.begin(session.subject, permitted.jid);
     return { ...permitted, jid };
   }
 
-  /** The call as it may be made. @throws AuthorizationError, MasterError ERR_ARGS */
+  /**
+   * Returns the permitted form of a call.
+   * @throws AuthorizationError, MasterError ERR_ARGS
+   */
   judgeCall(
     { subject, policy }: UserSession,
     action: 'runner' | 'wheel',
@@ -108,7 +130,7 @@ export class UserGate {
     return { ...asked, user: subject.name, jid, by: requester(subject, rule) };
   }
 
-  /** See {@link UserApi.permits}. */
+  /** Returns whether an action is permitted. See {@link UserApi.permits}. */
   permits(
     { subject, policy }: UserSession,
     action: 'runner' | 'wheel' | 'subscribe',
@@ -123,11 +145,15 @@ export class UserGate {
     });
   }
 
-  /** @returns who that is @throws AuthorizationError */
+  /**
+   * Checks that the user has full rights.
+   * @returns the user, for audit records
+   * @throws AuthorizationError
+   */
   judgeEverything(session: UserSession, what: string): AuditRequester {
     const { subject } = session;
     if (!hasFullRights(session)) {
-      this.#refuse(subject, interfaceAction, { fun: what }, 'not everything is permitted');
+      this.#refuse(subject, interfaceAction, { fun: what }, 'full rights are required');
     }
     const by = requester(subject, unlimitedRule);
     const decision = { effect: 'allow', rule: by.rule } as const;
@@ -135,12 +161,15 @@ export class UserGate {
     return by;
   }
 
-  /** @returns the rule that permits it */
+  /**
+   * Evaluates a question.
+   * @returns the name of the rule that permits it
+   */
   #judge(question: Question, policy: Policy, { fun }: AskedCalls): string {
     const { effect, rule, reason } = decide(question, policy);
     if (effect === 'deny') this.#refuse(question.subject, question.action, { fun }, reason, rule);
-    const { name: user } = question.subject as UserSubject; // nobody else is asked about here
-    this.#parts.log.info({ user, fun, rule }, 'permitted to a user');
+    const { name: user } = question.subject as UserSubject; // only users are subjects here
+    this.#parts.log.info({ user, fun, rule }, 'request of a user permitted');
     return rule;
   }
 
@@ -151,10 +180,10 @@ export class UserGate {
     reason: string,
     rule = nobodysRule,
   ): never {
-    const user = subject as UserSubject; // as above
+    const user = subject as UserSubject; // only users are subjects here
     const { name, eauth } = user;
     this.#parts.counters.count(`user-${action}-denied`);
-    this.#parts.log.info({ user: name, eauth, fun, reason }, 'refused to a user');
+    this.#parts.log.info({ user: name, eauth, fun, reason }, 'request of a user denied');
     const { who } = requester(user, rule);
     const what = [fun].flat().join(', ');
     this.#parts.ruled.noteDecision({ who, action, what }, { effect: 'deny', rule });

@@ -1,5 +1,3 @@
-/** Sessions of users, and the interfaces that they act on. */
-
 import type { Logger } from 'pino';
 import { isUnlimited, type Policy, type UserSubject } from '#acl';
 import type { InProcessApi, InProcessFunctionsApi, InProcessJobsApi } from '../api/index.ts';
@@ -10,18 +8,18 @@ import type { TargetResolver } from '../jobs/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 import type { OwnJobs } from './own-jobs.ts';
 
-/** Whoever asks, as long as they may. */
+/** Session of a user, valid as long as the token. */
 export interface UserSession {
   readonly subject: UserSubject;
-  /** The rules that hold for them, now. */
+  /** Current policy for the user. */
   readonly policy: Policy;
-  /** Fires when what they began is to end. */
+  /** Fires when the actions of the session must end. */
   readonly ended: AbortSignal;
-  /** Nothing is under way any more. */
+  /** Releases the session. */
   stop(): void;
 }
 
-/** What users have the interface of. */
+/** Interfaces that users may call. */
 export interface UserScope {
   readonly jobs: InProcessJobsApi;
   readonly runners: InProcessFunctionsApi;
@@ -31,14 +29,14 @@ export interface UserScope {
 }
 
 export interface UserApiDeps extends UserScope {
-  /** Which jobs and calls users began. */
+  /** Jobs and calls that users started. */
   readonly ownJobs: OwnJobs;
   readonly targets: Pick<TargetResolver, 'resolveWithin'>;
   readonly counters: RequestCounters;
-  /** Keeps account of what was refused. */
+  /** Recorder of decisions in the audit log. */
   readonly ruled: AuditBursts;
   readonly now: () => number;
-  /** Default: the master is by itself. */
+  /** Cluster of the master. Default: none. */
   readonly cluster?: Pick<Cluster, 'status'> | undefined;
   readonly log: Logger;
 }

@@ -1,33 +1,37 @@
-/** Revalidates users with the back ends [THREATS C-35]. */
-
 import { RecentAnswers } from '#runtime';
 import type { KnownUser, LoginBackend, Standing } from './backend.ts';
 
-/** How long an answer holds; with the round of {@link TokenWatch} it is well within a minute. */
+/**
+ * Validity of a cached status, in milliseconds. Together with the interval of {@link TokenWatch} it
+ * stays well below a minute.
+ */
 const maxAgeMs = 30_000;
 
-/** Users that are remembered. */
+/** Maximum number of users with a cached status. */
 const maxUsers = 10_000;
 
-/** How long a back end has. */
+/** Timeout of a backend, in milliseconds. */
 const standingTimeoutMs = 10_000;
 
-/** The latest answers of back ends. One question about a user is asked at a time. */
+/**
+ * Revalidates users with their backends and caches the results [THREATS C-35]. Only one request per
+ * user runs at a time.
+ */
 export class UserStatusChecks {
   readonly #answers: RecentAnswers<Standing>;
 
-  /** @param monotonic milliseconds */
+  /** @param monotonic monotonic clock, in milliseconds */
   constructor(monotonic: () => number) {
     this.#answers = new RecentAnswers({ maxAgeMs, maxAnswers: maxUsers, monotonic });
   }
 
-  /** What was just found out by a log-in. */
+  /** Stores the status that a log-in has just established. */
   note(backend: LoginBackend, user: KnownUser): void {
     this.#answers.note(keyOf(backend, user), { state: 'valid', groups: user.groups });
   }
 
   /**
-   * What the back end says, half a minute ago at most.
+   * Returns the user's status, at most 30 seconds old.
    * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE; the next call asks again
    */
   async of(backend: LoginBackend, user: KnownUser): Promise<Standing> {
@@ -38,7 +42,7 @@ export class UserStatusChecks {
     );
   }
 
-  /** Forgets all: the back ends have changed. */
+  /** Clears the cache, because the backends have changed. */
   clear(): void {
     this.#answers.clear();
   }

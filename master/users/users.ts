@@ -1,5 +1,3 @@
-/** Opens the policy, log-ins, and the interface of users. */
-
 import { once } from 'node:events';
 import type { Logger } from 'pino';
 import { type Reach, rightsOfUser } from '#acl';
@@ -28,40 +26,45 @@ import type { UserScope, UserSession } from './user-session.ts';
 
 export type UsersDeps = PolicyDeps;
 
-/** Users and rights, as the rest of a master sees them. */
+/** Users and their rights, for the other modules of a master. */
 export interface Users extends OpenPolicy {
   readonly logins: InProcessApi['logins'];
-  /** What the policy in force says, and what is learned from its decisions. */
+  /** Explanations of the current policy, and the policy learned from its decisions. */
   readonly acl: Omit<InProcessApi['acl'], 'reload'>;
-  /** Whom a token belongs to, for as long as it holds. */
+  /** Returns a session for a token, valid as long as the token. */
   readonly holdToken: (token: string) => Promise<UserSession>;
-  /** Resolves a target to the ids that it means for certain. @throws MasterError ERR_BAD_TGT */
+  /**
+   * Resolves a target to the ids that it certainly matches.
+   * @throws MasterError ERR_BAD_TGT
+   */
   resolveTarget(target: TargetRequest, bounds?: TargetBounds): Promise<AddressedMinions>;
-  /** Whether a compound target of an operator's means all of these for certain. */
+  /** Returns whether an operator's compound target certainly matches all of these minions. */
   isWithin(minions: readonly string[], target: string): boolean;
-  /** The interface as users have it, each by their rights. */
+  /** Returns the interface for users, limited to their rights. */
   interfaceOf(api: UserScope): UserInterface;
 }
 
-/** The interface with the rights of users. */
+/** Interface with the rights of users. */
 interface UserInterface {
   readonly asUser: (token: string) => UserApi;
-  /** Wraps the jobs of the local socket: those of `sudo_<user>` have that user's rights. */
+  /** Wraps the jobs of the local socket. Jobs of `sudo_<user>` have the rights of that user. */
   readonly sudoRights: (jobs: InProcessJobsApi) => InProcessJobsApi;
 }
 
-/** What keeps a target from meaning more than it may. */
+/** Limits for the minions that a target may match. */
 export interface TargetBounds {
-  /** Default: all minions, and whatever is known of them. */
+  /** Minions within reach. Default: all minions, with all known facts. */
   readonly reach?: Reach | undefined;
   /**
-   * Secrets follow the target: it may go by ids, and by values of pillar that grains have no part
-   * in. Default false.
+   * Whether the target receives secrets. It may then use only ids, and pillar values that do not
+   * depend on grains. Default: false.
    */
   readonly hasSecrets?: boolean;
 }
 
-/** Opens the policy and the tokens that were given; logs what nobody can log in by here. */
+/**
+ * Opens the policy and the stored tokens, and logs the backends that do not work on this machine.
+ */
 export async function createUsers(deps: UsersDeps): Promise<Users> {
   const { config, context, audit, jobs } = deps;
   const { targets } = jobs;
@@ -121,22 +124,22 @@ async function openLogins({ config, context, audit }: UsersDeps, log: Logger): P
   return logins;
 }
 
-/** Drops expired tokens every `loop_interval`. */
+/** Starts the deletion of expired tokens, every `loop_interval`. */
 function startSweep({ config, context }: UsersDeps, logins: Logins): { stop: () => void } {
   const timer = setInterval(() => {
     if (context.duties?.isHeld === false) return;
     logins.sweep().catch((error: unknown) => {
-      context.log.error({ err: error }, 'expired tokens were not dropped');
+      context.log.error({ err: error }, 'expired tokens could not be deleted');
     });
   }, config.fixed.loopInterval * 1000);
   timer.unref();
   return { stop: () => clearInterval(timer) };
 }
 
-/** Names the back ends that are configured and cannot serve. */
+/** Logs configured backends that do not fully work. */
 async function warnAboutBackends(logins: Logins, log: Logger): Promise<void> {
   for (const [eauth, reason] of await logins.obstacles()) {
-    log.warn({ eauth, reason }, 'eauth is not available, or not to all');
+    log.warn({ eauth, reason }, 'eauth backend is unavailable, or not available to all users');
   }
 }
 
@@ -151,7 +154,10 @@ function createLoginsApi(logins: Logins): InProcessApi['logins'] {
   };
 }
 
-/** Whoever has a token; the policy is the one in force, or the token's own. */
+/**
+ * Returns a function that opens sessions for tokens. A session uses the current policy, or the
+ * rights stored in the token.
+ */
 function tokenHolder(logins: Logins, policy: LivePolicy): Users['holdToken'] {
   return async (secret) => {
     const { token, ended, stop } = await logins.hold(secret);

@@ -3,6 +3,8 @@
  * [WIRE 12.1; salt/matchers/compound_match.py].
  */
 
+import type { WorkMeter } from '#runtime';
+
 /** Whether a minion is meant; `unknown` when that depends on facts that are not known. */
 export type MatchResult = 'yes' | 'no' | 'unknown';
 
@@ -24,6 +26,8 @@ const operators: ReadonlySet<string> = new Set(['and', 'or', 'not', '(', ')']);
 
 /** Python reads no deeper ones either. */
 const maxDepth = 100;
+/** Most words of an expression from outside. */
+const maxWords = 20_000;
 
 /** Whether a word of an expression is an operator or a parenthesis. */
 export function isCompoundOperator(word: string): boolean {
@@ -36,8 +40,14 @@ export function splitTargetWords(tgt: string | readonly string[]): readonly stri
   return tgt.trim() === '' ? [] : tgt.trim().split(/\s+/);
 }
 
-/** @throws SyntaxError with the reason, when the words are no expression */
-export function parseCompound(words: readonly string[]): CompoundExpression {
+/**
+ * Parses an expression.
+ * @param meter bounds the number of words
+ * @throws SyntaxError with the reason, when the words are no expression
+ */
+export function parseCompound(words: readonly string[], meter?: WorkMeter): CompoundExpression {
+  if (words.length > maxWords) meter?.refuse('a compound target', maxWords, 'words');
+  meter?.spend('a compound target', words.length * 10);
   return new CompoundParser(words).parse();
 }
 

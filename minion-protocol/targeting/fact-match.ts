@@ -4,6 +4,7 @@
  * path first.
  */
 
+import type { WorkMeter } from '#runtime';
 import type { WireValue } from '../payload.ts';
 import { pythonStr } from '../python-values.ts';
 import {
@@ -13,95 +14,180 @@ import {
   factValues,
   hasFactKey,
   isFactMap,
-  traverseFacts,
+  stepIntoFacts,
 } from './facts.ts';
 import type { PatternCompiler, TextMatcher } from './pattern.ts';
 
 /** More ways to cut an expression than this are refused: they multiply. */
 const maxParts = 100;
+/** Most steps of one search, enough for grains of a megabyte. */
+const maxSearchSteps = 3_000_000;
+const part = 'a condition on grains or pillar';
 
-/** What was tried of a map already, so that no map is searched twice for the same. */
-type SearchedMaps = Map<FactMap, Set<string>>;
+/** An expression, cut at its delimiters once. */
+interface CutExpression {
+  readonly text: string;
+  readonly first: string;
+  /** The parts after the first. */
+  readonly parts: readonly string[];
+  /** For each of these parts, the expression from there on. */
+  readonly rests: readonly string[];
+}
+
+/** Results of one search, so that no map is searched or written as text twice. */
+interface SearchState {
+  steps: number;
+  /** Expressions that were tried on a map. */
+  tried?: Map<FactMap, Set<string>>;
+  empty?: Map<FactMap, boolean>;
+  texts?: Map<WireValue, string>;
+}
 
 /**
  * Compiles an expression.
  * @param compileValue makes the test of a value; it is given lower case
+ * @param meter counts the steps of compiling and of each search
  * @throws SyntaxError when no way to cut the expression gives a value that can be compiled
  */
 export function compileFactMatch(
   expression: string,
   delimiter: string,
   compileValue: PatternCompiler,
+  meter?: WorkMeter,
 ): (facts: FactSource) => boolean {
-  const parts = expression.split(delimiter);
-  if (parts.length > maxParts) throw new SyntaxError(`more than ${maxParts} parts`);
-  const values = new ValueTests(compileValue);
-  values.require(parts.slice(1).map((_, index) => parts.slice(index + 1).join(delimiter)));
-  const search = new FactSearch(values);
-  return (facts) => search.find(facts, expression, delimiter, new Map());
+  meter?.spend(part, 1 + expression.length);
+  const whole = cut(expression, delimiter);
+  if (whole.parts.length >= maxParts) throw new SyntaxError(`more than ${maxParts} parts`);
+  const values = new ValueTests(compileValue, meter);
+  values.require(whole.rests);
+  const search = new FactSearch(values, meter);
+  return (facts) => search.find(facts, whole, { steps: 0 });
+}
+
+function cut(text: string, delimiter: string): CutExpression {
+  const [first = '', ...parts] = text.split(delimiter);
+  let at = first.length;
+  const rests = parts.map((it) => {
+    const rest = text.slice(at + delimiter.length);
+    at += delimiter.length + it.length;
+    return rest;
+  });
+  return { text, first, parts, rests };
 }
 
 class FactSearch {
   readonly #values: ValueTests;
+  readonly #meter: WorkMeter | undefined;
+  /** Expressions that were cut inside of maps, where the delimiter is always `:`. */
+  readonly #cuts = new Map<string, CutExpression>();
 
-  constructor(values: ValueTests) {
+  constructor(values: ValueTests, meter: WorkMeter | undefined) {
     this.#values = values;
+    this.#meter = meter;
   }
 
-  find(facts: FactSource, expression: string, delimiter: string, tried: SearchedMaps): boolean {
-    const [first = '', ...parts] = expression.split(delimiter);
+  find(facts: FactSource, expression: CutExpression, state: SearchState): boolean {
+    const { first, parts, rests } = expression;
     if (parts.length === 0) return false;
-    const top = facts.get(first);
-    for (let cut = parts.length - 1; cut >= 0; cut -= 1) {
-      const isEverything = first === '*' && cut === 0;
-      const value = isEverything ? facts.whole() : traverseFacts(top, parts.slice(0, cut));
-      const wanted = isEverything ? expression : parts.slice(cut).join(delimiter);
-      if (value !== undefined && this.#matches(value, wanted, tried)) return true;
+    const values = this.#along(facts.get(first), parts, state);
+    this.#spend(state, 8 + parts.length + 12 * values.length);
+    for (let at = parts.length - 1; at >= 0; at -= 1) {
+      const isEverything = first === '*' && at === 0;
+      const value = isEverything ? facts.whole() : values[at];
+      const wanted = isEverything ? expression.text : (rests[at] ?? '');
+      if (value !== undefined && this.#matches(value, wanted, state)) return true;
     }
     return false;
   }
 
-  #matches(value: WireValue, wanted: string, tried: SearchedMaps): boolean {
-    if (isFactMap(value)) return !isEmpty(value) && this.#matchesMap(value, wanted, tried);
-    if (!Array.isArray(value)) return this.#values.test(wanted, value);
+  /** The values on the way along a path, the start among them, as far as it goes. */
+  #along(
+    start: WireValue | undefined,
+    path: readonly string[],
+    state: SearchState,
+  ): (WireValue | undefined)[] {
+    const values = [start];
+    for (let at = 0; at + 1 < path.length; at += 1) {
+      const value = values[at];
+      if (value === undefined) break;
+      if (Array.isArray(value)) this.#spend(state, 2 * value.length);
+      values.push(stepIntoFacts(value, path[at] ?? ''));
+    }
+    return values;
+  }
+
+  #matches(value: WireValue, wanted: string, state: SearchState): boolean {
+    if (isFactMap(value)) {
+      return !this.#isEmpty(value, state) && this.#matchesMap(value, wanted, state);
+    }
+    if (!Array.isArray(value)) return this.#values.test(wanted, value, state);
     return value.some(
       (item) =>
-        (isFactMap(item) && this.#matchesMap(item, wanted, tried)) ||
-        this.#values.test(wanted, item),
+        (isFactMap(item) && this.#matchesMap(item, wanted, state)) ||
+        this.#values.test(wanted, item, state),
     );
   }
 
   /** [subdict_match _dict_match]: the delimiter inside is always `:`. */
-  #matchesMap(map: FactMap, wanted: string, tried: SearchedMaps): boolean {
-    if (isSearched(tried, map, wanted)) return false;
+  #matchesMap(map: FactMap, wanted: string, state: SearchState): boolean {
+    this.#spend(state, 30);
+    if (isSearched(state, map, wanted)) return false;
     const isWild = wanted.startsWith('*:');
     const inner = isWild ? wanted.slice(2) : wanted;
     if (inner === '*' || hasFactKey(map, inner)) return true;
-    if (this.find(factsOf(map), inner, ':', tried)) return true;
-    return isWild && this.#matchesAny(map, inner, tried);
+    if (this.find(factsOf(map), this.#cut(inner, state), state)) return true;
+    return isWild && this.#matchesAny(map, inner, state);
   }
 
-  #matchesAny(map: FactMap, wanted: string, tried: SearchedMaps): boolean {
+  #matchesAny(map: FactMap, wanted: string, state: SearchState): boolean {
     for (const value of factValues(map)) {
+      this.#spend(state, 2);
       if (isFactMap(value)) {
-        if (this.#matchesMap(value, wanted, tried)) return true;
+        if (this.#matchesMap(value, wanted, state)) return true;
       } else if (Array.isArray(value)) {
-        if (value.some((item) => this.#values.test(wanted, item))) return true;
-      } else if (this.#values.test(wanted, value)) {
+        if (value.some((item) => this.#values.test(wanted, item, state))) return true;
+      } else if (this.#values.test(wanted, value, state)) {
         return true;
       }
     }
     return false;
+  }
+
+  #cut(text: string, state: SearchState): CutExpression {
+    this.#spend(state, text.length / 16);
+    const known = this.#cuts.get(text);
+    if (known !== undefined) return known;
+    this.#spend(state, text.length);
+    const made = cut(text, ':');
+    if (made.parts.length >= maxParts) this.#meter?.refuse(part, maxParts, 'parts');
+    this.#cuts.set(text, made);
+    return made;
+  }
+
+  #isEmpty(map: FactMap, state: SearchState): boolean {
+    state.empty ??= new Map();
+    const known = state.empty.get(map);
+    if (known !== undefined) return known;
+    const size = map instanceof Map ? map.size : Object.keys(map).length;
+    this.#spend(state, 2 * size);
+    state.empty.set(map, size === 0);
+    return size === 0;
+  }
+
+  #spend(state: SearchState, steps: number): void {
+    spend(this.#meter, state, steps);
   }
 }
 
 /** The compiled tests of an expression's ends, each compiled once. */
 class ValueTests {
   readonly #compile: PatternCompiler;
+  readonly #meter: WorkMeter | undefined;
   readonly #tests = new Map<string, TextMatcher>();
 
-  constructor(compile: PatternCompiler) {
+  constructor(compile: PatternCompiler, meter: WorkMeter | undefined) {
     this.#compile = compile;
+    this.#meter = meter;
   }
 
   /** One of these must compile; of the others Salt says that they match nothing. */
@@ -111,15 +197,32 @@ class ValueTests {
     if (first !== undefined && errors.length === patterns.length) throw first;
   }
 
-  test(pattern: string, value: WireValue): boolean {
+  test(pattern: string, value: WireValue, state: SearchState): boolean {
     if (!this.#tests.has(pattern)) this.#tryToAdd(pattern);
-    return this.#tests.get(pattern)?.(pythonStr(value).toLowerCase()) === true;
+    const text = this.#textOf(value, state);
+    return this.#tests.get(pattern)?.(text) === true;
+  }
+
+  #textOf(value: WireValue, state: SearchState): string {
+    if (typeof value === 'string') {
+      spend(this.#meter, state, 2 + value.length / 8);
+      return value.toLowerCase();
+    }
+    spend(this.#meter, state, 4);
+    if (value === null || typeof value !== 'object') return pythonStr(value).toLowerCase();
+    state.texts ??= new Map();
+    const known = state.texts.get(value);
+    if (known !== undefined) return known;
+    const text = pythonStr(value).toLowerCase();
+    spend(this.#meter, state, text.length * 2);
+    state.texts.set(value, text);
+    return text;
   }
 
   #tryToAdd(pattern: string): SyntaxError | undefined {
     try {
       // Salt lowers a regular expression as a whole, so that \S becomes \s there too.
-      this.#tests.set(pattern, this.#compile(pattern.toLowerCase()));
+      this.#tests.set(pattern, this.#compile(pattern.toLowerCase(), this.#meter));
       return undefined;
     } catch (error) {
       if (!(error instanceof SyntaxError)) throw error;
@@ -129,14 +232,19 @@ class ValueTests {
   }
 }
 
-function isSearched(tried: SearchedMaps, map: FactMap, wanted: string): boolean {
-  const before = tried.get(map);
-  if (before === undefined) tried.set(map, new Set([wanted]));
+/** Counts steps of a search. The limit of one minion bounds the work between two slices. */
+function spend(meter: WorkMeter | undefined, state: SearchState, steps: number): void {
+  if (meter === undefined) return;
+  state.steps += steps;
+  if (state.steps > maxSearchSteps) meter.refuse(part, maxSearchSteps, 'steps for one minion');
+  meter.spend(part, steps);
+}
+
+function isSearched(state: SearchState, map: FactMap, wanted: string): boolean {
+  state.tried ??= new Map();
+  const before = state.tried.get(map);
+  if (before === undefined) state.tried.set(map, new Set([wanted]));
   else if (before.has(wanted)) return true;
   else before.add(wanted);
   return false;
-}
-
-function isEmpty(map: FactMap): boolean {
-  return map instanceof Map ? map.size === 0 : Object.keys(map).length === 0;
 }

@@ -49,11 +49,14 @@ export function traverseFacts(
   path: readonly string[],
 ): WireValue | undefined {
   let value = start;
-  for (const key of path) {
-    if (Array.isArray(value)) value = stepIntoList(value, key);
-    else value = isFactMap(value) ? lookUp(value, key) : undefined;
-  }
+  for (const key of path) value = stepIntoFacts(value, key);
   return value;
+}
+
+/** The value under a key of a map, or in a list of maps. */
+export function stepIntoFacts(value: WireValue | undefined, key: string): WireValue | undefined {
+  if (Array.isArray(value)) return stepIntoList(value, key);
+  return isFactMap(value) ? lookUp(value, key) : undefined;
 }
 
 /** A list is stepped into by the first map in it that has the key, or by number. */

@@ -1,5 +1,7 @@
 import { RE2JS } from 're2js';
+import type { WorkMeter } from '#runtime';
 import { backtrackingDialect, linearDialect } from '#template/python/regex-dialect.ts';
+import { matchingSteps, maxMatchingSteps } from '#template/python/regex-size.ts';
 import { translatePythonRegex } from '#template/python/regex-translation.ts';
 
 /** Whether a text is one of those that a pattern means. */
@@ -8,9 +10,10 @@ export type TextMatcher = (text: string) => boolean;
 /**
  * Makes the test of a regular expression with Python's meaning, anchored at the start only
  * (`re.match`) [WIRE 12.1].
+ * @param meter counts the steps of compiling and of matching
  * @throws SyntaxError with the reason
  */
-export type PatternCompiler = (pattern: string) => TextMatcher;
+export type PatternCompiler = (pattern: string, meter?: WorkMeter) => TextMatcher;
 
 /** What an expression needs to be run. */
 export type CompiledPattern =
@@ -27,16 +30,34 @@ export type CompiledPattern =
       readonly flags: string;
     };
 
+const matching = 'matching of a regular expression';
+
 /**
  * Compiles a Python expression for the engine that cannot explode, or says how another would run
  * it.
+ * @param meter bounds the program, and counts the steps of compiling and of matching
  * @throws SyntaxError with the reason
  */
-export function compilePattern(pattern: string): CompiledPattern {
-  const { source, ignoreCase, needsBacktracking } = translatePythonRegex(pattern, linearDialect);
+export function compilePattern(pattern: string, meter?: WorkMeter): CompiledPattern {
+  const { source, ignoreCase, needsBacktracking, size } = translatePythonRegex(
+    pattern,
+    linearDialect,
+    { meter },
+  );
   if (needsBacktracking) return compileBacktracking(pattern);
   const regex = compileRe2(source, ignoreCase);
-  return { kind: 'linear', test: (text) => regex.matcher(text).lookingAt() };
+  const test: TextMatcher = (text) => regex.matcher(text).lookingAt();
+  if (meter === undefined) return { kind: 'linear', test };
+  const stepsOf = matchingSteps(size);
+  return {
+    kind: 'linear',
+    test: (text) => {
+      const steps = stepsOf(text.length);
+      if (steps > maxMatchingSteps) meter.refuse(matching, maxMatchingSteps, 'steps for one text');
+      meter.spend(matching, steps);
+      return test(text);
+    },
+  };
 }
 
 function compileRe2(source: string, ignoreCase: boolean): RE2JS {
@@ -64,8 +85,8 @@ export function compileSearchPattern(pattern: string): TextMatcher {
 }
 
 /** Patterns of the engine that cannot explode only. */
-export const compileLinearPattern: PatternCompiler = (pattern) => {
-  const compiled = compilePattern(pattern);
+export const compileLinearPattern: PatternCompiler = (pattern, meter) => {
+  const compiled = compilePattern(pattern, meter);
   if (compiled.kind === 'linear') return compiled.test;
   throw new SyntaxError('lookaround and back-references are not supported here');
 };

@@ -1,5 +1,6 @@
 /** Who a publication is meant for [WIRE 12.1; salt/matchers/*.py]: compiled once, then asked. */
 
+import type { WorkMeter } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import {
   type IpInterface,
@@ -109,6 +110,8 @@ export interface CompileTargetOptions {
    * know it.
    */
   readonly groupOf?: (name: string) => CompiledTarget | undefined;
+  /** Counts the steps of compiling and of each test; needed if the target comes from outside. */
+  readonly meter?: WorkMeter | undefined;
 }
 
 /** Whether text is the name of a target type that goes over the wire. */
@@ -126,20 +129,37 @@ export function compileTarget(
   compilePattern: PatternCompiler = compileLinearPattern,
   options: CompileTargetOptions = {},
 ): CompiledTarget {
+  const steps = compileTargetInSteps(target, compilePattern, options);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+  }
+}
+
+/** Compiles a target as {@link compileTarget} does, with a pause after each condition. */
+export function* compileTargetInSteps(
+  target: TargetExpression,
+  compilePattern: PatternCompiler,
+  options: CompileTargetOptions,
+): Generator<undefined, CompiledTarget, void> {
   const compiler = new TermCompiler(compilePattern, options);
   if (target.tgtType !== 'compound') {
     const term = compiler.compile(target.tgtType, target.tgt, target.delimiter ?? ':');
-    return ready([term], { kind: 'term', word: term.text, index: 0, isExcluded: false });
+    const only = { kind: 'term', word: term.text, index: 0, isExcluded: false } as const;
+    return ready([term], only, options.meter);
   }
-  const expression = tryToParse(splitTargetWords(target.tgt));
+  const { meter } = options;
+  if (typeof target.tgt === 'string') meter?.spend('a compound target', target.tgt.length);
+  const expression = tryToParse(splitTargetWords(target.tgt), meter);
   if (typeof expression === 'string') return broken(expression);
   const terms: TargetTerm[] = [];
   for (const { word, isExcluded } of termsOf(expression)) {
     const term = compiler.compileWord(word);
     if (term === undefined) return broken(`"${word}": this kind of target is not served`);
     terms.push(isExcluded ? withoutNames(term) : term);
+    yield undefined;
   }
-  return ready(terms, expression);
+  return ready(terms, expression, meter);
 }
 
 /** A term that takes minions away: what is left may be any id. */
@@ -147,9 +167,15 @@ function withoutNames({ names: _names, ...term }: TargetTerm): TargetTerm {
   return { ...term, ids: [] };
 }
 
-function ready(terms: readonly TargetTerm[], expression: CompoundExpression): CompiledTarget {
-  const verdictOf = (candidate: TargetCandidate, index: number): MatchResult =>
-    terms[index]?.test(candidate) ?? 'no';
+function ready(
+  terms: readonly TargetTerm[],
+  expression: CompoundExpression,
+  meter: WorkMeter | undefined,
+): CompiledTarget {
+  const verdictOf = (candidate: TargetCandidate, index: number): MatchResult => {
+    meter?.spend('evaluation of a target', 2);
+    return terms[index]?.test(candidate) ?? 'no';
+  };
   const told = filterTerms(expression, (index) => terms[index]?.isSelfTold === false);
   const isByResources = terms.every(({ meansResource }) => meansResource !== undefined);
   const says = (part: CompoundExpression, candidate: TargetCandidate): boolean =>
@@ -171,8 +197,10 @@ function ready(terms: readonly TargetTerm[], expression: CompoundExpression): Co
       const meant = new Set<string>();
       for (const [type, ids] of isByResources ? (resources ?? []) : []) {
         for (const id of ids) {
-          const verdictOn = (index: number): MatchResult =>
-            terms[index]?.meansResource?.(type, id) === true ? 'yes' : 'no';
+          const verdictOn = (index: number): MatchResult => {
+            meter?.spend('evaluation of a target', 2);
+            return terms[index]?.meansResource?.(type, id) === true ? 'yes' : 'no';
+          };
           if (evaluateCompound(expression, verdictOn) === 'yes') meant.add(id);
         }
       }
@@ -193,9 +221,12 @@ function broken(problem: string): CompiledTarget {
   };
 }
 
-function tryToParse(words: readonly string[]): CompoundExpression | string {
+function tryToParse(
+  words: readonly string[],
+  meter: WorkMeter | undefined,
+): CompoundExpression | string {
   try {
-    return parseCompound(words);
+    return parseCompound(words, meter);
   } catch (error) {
     if (error instanceof SyntaxError) return error.message;
     throw error;
@@ -227,9 +258,11 @@ class TermCompiler {
   readonly #compilePattern: PatternCompiler;
   readonly #isPillarExact: boolean;
   readonly #groupOf: CompileTargetOptions['groupOf'];
+  readonly #meter: WorkMeter | undefined;
 
-  constructor(compilePattern: PatternCompiler, { pillar, groupOf }: CompileTargetOptions) {
+  constructor(compilePattern: PatternCompiler, { pillar, groupOf, meter }: CompileTargetOptions) {
     this.#compilePattern = compilePattern;
+    this.#meter = meter;
     this.#isPillarExact = pillar === 'exact';
     this.#groupOf = groupOf;
   }
@@ -252,18 +285,18 @@ class TermCompiler {
     const text = typeof tgt === 'string' ? tgt : tgt.join(',');
     switch (type) {
       case 'list':
-        return listTerm(text, tgt);
+        return listTerm(text, tgt, this.#meter);
       case 'glob':
         return {
-          ...idTerm(text, compileGlob(text)),
+          ...idTerm(text, compileGlob(text, this.#meter)),
           ...(isPattern(text) ? {} : { names: [text] }),
         };
       case 'pcre':
-        return idTerm(text, this.#compilePattern(text));
+        return idTerm(text, this.#compilePattern(text, this.#meter));
       case 'grain':
-        return factTerm(text, 'grains', compileFactMatch(text, delimiter, compileGlob));
+        return factTerm(text, 'grains', this.#factMatch(text, delimiter, compileGlob));
       case 'grain_pcre':
-        return factTerm(text, 'grains', compileFactMatch(text, delimiter, this.#compilePattern));
+        return factTerm(text, 'grains', this.#factMatch(text, delimiter, this.#compilePattern));
       case 'pillar':
         return this.#pillarTerm(text, delimiter, compileGlob);
       case 'pillar_exact':
@@ -271,15 +304,23 @@ class TermCompiler {
       case 'pillar_pcre':
         return this.#pillarTerm(text, delimiter, this.#compilePattern);
       case 'ipcidr':
-        return addressTerm(text);
+        return addressTerm(text, this.#meter);
     }
+  }
+
+  #factMatch(
+    text: string,
+    delimiter: string,
+    compile: PatternCompiler,
+  ): (facts: FactSource) => boolean {
+    return compileFactMatch(text, delimiter, compile, this.#meter);
   }
 
   #pillarTerm(text: string, delimiter: string, compile: PatternCompiler): TargetTerm {
     const compiler = this.#isPillarExact ? compileEqual : compile;
     const isPillarPattern =
       compile !== compileEqual && (compile !== compileGlob || isPattern(text));
-    const term = factTerm(text, 'pillar', compileFactMatch(text, delimiter, compiler));
+    const term = factTerm(text, 'pillar', this.#factMatch(text, delimiter, compiler));
     return { ...term, isPillarPattern };
   }
 }
@@ -301,7 +342,12 @@ function idTerm(text: string, matches: (id: string) => boolean): TargetTerm {
 }
 
 /** Text is split at commas without trimming. */
-function listTerm(text: string, tgt: string | readonly string[]): TargetTerm {
+function listTerm(
+  text: string,
+  tgt: string | readonly string[],
+  meter: WorkMeter | undefined,
+): TargetTerm {
+  meter?.spend('a list of ids', text.length);
   const ids = new Set(typeof tgt === 'string' ? tgt.split(',').filter((id) => id !== '') : tgt);
   const names = [...ids];
   return { ...plainTerm, text, ids: names, names, test: ({ id }) => (ids.has(id) ? 'yes' : 'no') };
@@ -352,20 +398,26 @@ function resourceTerm(text: string, wanted: string): TargetTerm {
 }
 
 /** What is no address means nobody, also of those whose facts are not known. */
-function addressTerm(text: string): TargetTerm {
+function addressTerm(text: string, meter: WorkMeter | undefined): TargetTerm {
+  meter?.spend('an address', text.length);
   const network = parseNetwork(text);
   if (network === undefined) {
     return { ...plainTerm, text, isSelfTold: true, test: () => 'no' };
   }
   return factTerm(text, 'grains', (grains) =>
-    containsAny(network, grains.get(`ipv${network.version}`)),
+    containsAny(network, grains.get(`ipv${network.version}`), meter),
   );
 }
 
 /** Whether one of a minion's addresses, as its grains list them, is in the network. */
-function containsAny(network: IpInterface, addresses: WireValue | undefined): boolean {
+function containsAny(
+  network: IpInterface,
+  addresses: WireValue | undefined,
+  meter: WorkMeter | undefined,
+): boolean {
   const list = Array.isArray(addresses) ? addresses : [addresses];
   return list.some((text) => {
+    meter?.spend('addresses of a minion', 20 + (typeof text === 'string' ? text.length : 0));
     const address = typeof text === 'string' ? parseInterface(text) : undefined;
     return address !== undefined && !address.isNetwork && isInNetwork(address, network);
   });

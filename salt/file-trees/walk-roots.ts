@@ -23,7 +23,7 @@ export interface IgnoreRules {
 export function compileIgnore(rules: IgnoreRules): (path: string) => boolean {
   const tests = [
     ...rules.fileIgnoreRegex.map(compileSearchPattern),
-    ...rules.fileIgnoreGlob.map(compileGlob),
+    ...rules.fileIgnoreGlob.map((glob) => compileGlob(glob)),
   ];
   return (path) => tests.some((test) => test(path));
 }

@@ -19,7 +19,12 @@ export async function openMineExtension(host: ExtensionHost): Promise<OpenExtens
   host.provide(mineKey, opened);
   const { mine, mineReader } = opened;
   return {
-    requests: mineRequests({ mine, reader: mineReader, counters: context.counters }),
+    requests: mineRequests({
+      mine,
+      reader: mineReader,
+      targets: jobs.targets,
+      counters: context.counters,
+    }),
     runners: mineRunner({ jobs: jobs.api, mineReader }),
   };
 }

@@ -1,5 +1,6 @@
 import { everyone, type Jobs, MasterError, type TargetRequest, type Users } from '#master';
 import { unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
+import { minionWork, userWork, WorkBudget, WorkLimitExceeded } from '#runtime';
 import { readMineEntry } from './mine-entry.ts';
 import type { MineStore } from './mine-store.ts';
 
@@ -29,7 +30,9 @@ export interface MineReaderOptions {
 /** Result of a query. */
 export type MineAnswer =
   | { readonly ok: true; readonly value: WireMap; readonly isWithheld: boolean }
-  | { readonly ok: false; readonly reason: 'mine-functions' | 'mine-target' | 'mine-reply-bytes' };
+  | { readonly ok: false; readonly reason: MineRefusal };
+
+type MineRefusal = 'mine-functions' | 'mine-target' | 'mine-reply-bytes' | 'mine-work-limit';
 
 /** Reads mines and applies the access rules [WIRE 9.6; THREATS M-11]. */
 export class MineReader {
@@ -47,10 +50,11 @@ export class MineReader {
   async read(readerId: string | undefined, query: MineQuery): Promise<MineAnswer> {
     const funs = [...new Set(query.funs)];
     if (funs.length > maxFunctions) return { ok: false, reason: 'mine-functions' };
-    const reading = new Reading(this.#options, readerId);
+    const budget = new WorkBudget(readerId === undefined ? userWork : minionWork);
+    const reading = new Reading(this.#options, readerId, budget);
     for (const fun of funs.filter((fun) => this.#mayAsk(readerId, fun))) {
-      const owners = this.#owners(query.target, this.#reach(readerId, fun));
-      if (owners === undefined) return { ok: false, reason: 'mine-target' };
+      const owners = await this.#owners(query.target, this.#reach(readerId, fun), budget);
+      if (typeof owners === 'string') return { ok: false, reason: owners };
       for (const owner of owners) {
         if (!(await reading.take(owner, fun))) return { ok: false, reason: 'mine-reply-bytes' };
       }
@@ -68,11 +72,17 @@ export class MineReader {
     return gate.reachToLearn(asked) ?? gate.reach(asked);
   }
 
-  #owners(target: TargetRequest, reach: TargetReach): readonly string[] | undefined {
+  async #owners(
+    target: TargetRequest,
+    reach: TargetReach,
+    budget: WorkBudget,
+  ): Promise<readonly string[] | MineRefusal> {
     try {
-      return this.#options.targets.resolveWithin(target, reach).minions;
+      const { minions } = await this.#options.targets.resolveWithin(target, reach, budget);
+      return minions;
     } catch (error) {
-      if (error instanceof MasterError) return undefined;
+      if (error instanceof MasterError) return 'mine-target';
+      if (error instanceof WorkLimitExceeded) return 'mine-work-limit';
       throw error;
     }
   }
@@ -92,13 +102,15 @@ class Reading {
   isWithheld = false;
   readonly #options: MineReaderOptions;
   readonly #readerId: string | undefined;
-  /** Decisions by target. Owners mostly use the same target, so each is evaluated once. */
+  readonly #budget: WorkBudget;
+  /** Owners mostly write the same target: each is looked at once. */
   readonly #verdicts = new Map<string, boolean>();
   #bytes = 0;
 
-  constructor(options: MineReaderOptions, readerId: string | undefined) {
+  constructor(options: MineReaderOptions, readerId: string | undefined, budget: WorkBudget) {
     this.#options = options;
     this.#readerId = readerId;
+    this.#budget = budget;
   }
 
   /**
@@ -108,6 +120,8 @@ class Reading {
   async take(owner: string, fun: string): Promise<boolean> {
     const found = await this.#options.mine.find(owner, fun);
     if (found === undefined) return true;
+    this.#budget.addToSlice(20 + found.bytes.length);
+    if (this.#budget.isSliceOver) await this.#budget.giveWay();
     const { value, allowed } = readMineEntry(unpackLocal(found.bytes));
     if (!this.#mayRead(owner, fun, allowed)) {
       this.isWithheld = true;
@@ -138,8 +152,8 @@ class Reading {
     if (known !== undefined) return known;
     const { targets, trustsGrains } = this.#options;
     const verdict = trustsGrains
-      ? targets.matches(allowed, readerId)
-      : targets.entitles(allowed, readerId);
+      ? targets.matches(allowed, readerId, this.#budget)
+      : targets.entitles(allowed, readerId, this.#budget);
     this.#verdicts.set(name, verdict);
     return verdict;
   }

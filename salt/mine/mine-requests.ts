@@ -3,6 +3,7 @@
 import {
   anyLoad,
   defineRequestType,
+  type Jobs,
   type MasterContext,
   type OpenExtension,
   type ProvenRequest,
@@ -11,12 +12,15 @@ import {
   type TargetRequest,
 } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { minionWork, WorkBudget } from '#runtime';
+import { readMineEntry } from './mine-entry.ts';
 import type { MineQuery, MineReader } from './mine-reader.ts';
 import type { MineStore } from './mine-store.ts';
 
 export interface MineRequestOptions {
   readonly mine: MineStore;
   readonly reader: MineReader;
+  readonly targets: Pick<Jobs['targets'], 'isStorable'>;
   readonly counters: MasterContext['counters'];
 }
 
@@ -30,10 +34,12 @@ export function mineRequests(options: MineRequestOptions): NonNullable<OpenExten
       isBrief: true,
       load: (load) => (isWireMap(load.data) ? load : undefined),
       handle: async (request, { data, clear }) => {
-        const update = { data: isWireMap(data) ? data : {}, clear: clear === true };
+        const { storable, refused } = await checkTargets(isWireMap(data) ? data : {}, options);
+        for (const _fun of refused) counters.count('mine-allow-tgt');
+        const update = { data: storable, clear: clear === true };
         const leftOut = await mine.update(request.minionId, update, requestDigest(request));
         for (const _fun of leftOut) counters.count('mine-bytes');
-        return send(leftOut.length === 0);
+        return send(leftOut.length + refused.length === 0);
       },
     }),
     _mine_get: defineRequestType({
@@ -64,6 +70,23 @@ export function mineRequests(options: MineRequestOptions): NonNullable<OpenExten
       },
     }),
   };
+}
+
+/** Values without those whose `allow_tgt` takes too much work. */
+async function checkTargets(
+  data: WireMap,
+  { targets }: MineRequestOptions,
+): Promise<{ readonly storable: WireMap; readonly refused: readonly string[] }> {
+  const budget = new WorkBudget(minionWork);
+  const storable: WireMap = Object.create(null);
+  const refused: string[] = [];
+  for (const [fun, value] of Object.entries(data)) {
+    const { allowed } = readMineEntry(value);
+    if (allowed === undefined || targets.isStorable(allowed, budget)) storable[fun] = value;
+    else refused.push(fun);
+    if (budget.isSliceOver) await budget.giveWay();
+  }
+  return { storable, refused };
 }
 
 async function answer(

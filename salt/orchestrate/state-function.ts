@@ -12,7 +12,7 @@ export interface StateCall {
   readonly saltenv: string;
   /** Whether to run in test mode, without changes. */
   readonly test: boolean;
-  /** For `mod_watch`: `state: id` of each watched state that made changes. */
+  /** Watched states that made changes, as `state: id`. Set only for `mod_watch`. */
   readonly changed: readonly string[];
   /** Journal step of the call. `undefined`: nothing is recorded. */
   readonly step: JournalStep | undefined;

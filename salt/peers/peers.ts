@@ -34,6 +34,7 @@ import {
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
+import { minionWork, WorkBudget, WorkLimitExceeded } from '#runtime';
 
 type TargetReach = Parameters<Jobs['targets']['resolveWithin']>[1];
 
@@ -263,19 +264,21 @@ export class PeerPublisher {
     const asked = { subject, action: 'publish', calls: calls.map(callOf) } as const;
     const learning = gate.reachToLearn(asked);
     if (!calls.every(isInert)) return this.#refuse('peer-interpreted');
-    const whole = learning && this.#permit(asked, calls, target, learning);
-    return whole ?? this.#permit(asked, calls, target, gate.reach(asked));
+    const budget = new WorkBudget(minionWork);
+    const whole = learning && (await this.#permit(asked, calls, target, learning, budget));
+    return whole ?? this.#permit(asked, calls, target, gate.reach(asked), budget);
   }
 
-  #permit(
+  async #permit(
     { subject, action, calls: judged }: PeerQuestion,
     calls: readonly BoundFunction[],
     target: TargetRequest,
     reach: TargetReach,
-  ): Permitted | undefined {
+    budget: WorkBudget,
+  ): Promise<Permitted | undefined> {
     const { gate, counters, log } = this.#options;
-    const addressed = this.#resolve(target, reach);
-    if (addressed === undefined) return this.#refuse('peer-target');
+    const addressed = await this.#resolve(target, reach, budget);
+    if (typeof addressed === 'string') return this.#refuse(addressed);
     const { minions } = addressed;
     const decision = gate.decide({ subject, action, resource: { calls: judged, minions } });
     if (decision.effect === 'allow') return { calls, addressed, decision };
@@ -290,11 +293,16 @@ export class PeerPublisher {
     return undefined;
   }
 
-  #resolve(target: TargetRequest, reach: TargetReach): AddressedMinions | undefined {
+  async #resolve(
+    target: TargetRequest,
+    reach: TargetReach,
+    budget: WorkBudget,
+  ): Promise<AddressedMinions | 'peer-target' | 'peer-work-limit'> {
     try {
-      return this.#options.targets.resolveWithin(target, reach);
+      return await this.#options.targets.resolveWithin(target, reach, budget);
     } catch (error) {
-      if (error instanceof MasterError) return undefined;
+      if (error instanceof MasterError) return 'peer-target';
+      if (error instanceof WorkLimitExceeded) return 'peer-work-limit';
       throw error;
     }
   }

@@ -8,6 +8,7 @@ import {
   type TargetCandidate,
   type TargetExpression,
 } from '#minion-protocol';
+import { userWork, WorkBudget, WorkLimitExceeded } from '#runtime';
 import { TracedGrains } from '../render/grains.ts';
 import { isPillarMap } from '../render/pillar-data.ts';
 import type { Matches } from '../render/pillar-source.ts';
@@ -32,9 +33,10 @@ export async function matchTop(
       pillar: factsOf(toWirePillar(pillar)),
     },
   };
+  const meter = new WorkBudget(userWork);
   for (const target of targets) {
     if (pillarenv !== undefined && target.saltenv !== pillarenv) continue;
-    if (!(await isMeant(target, candidate, setting, errors))) continue;
+    if (!(await isMeant(target, candidate, setting, { meter, errors }))) continue;
     const names = target.items.filter((item) => typeof item === 'string');
     const known = matches.get(target.saltenv) ?? [];
     matches.set(target.saltenv, [...new Set([...known, ...names])]);
@@ -46,17 +48,17 @@ async function isMeant(
   { tgt, items, saltenv }: TopTarget,
   candidate: TargetCandidate,
   setting: PillarSetting,
-  errors: string[],
+  { meter, errors }: { readonly meter: WorkBudget; readonly errors: string[] },
 ): Promise<boolean> {
   const kinds = items.filter(isPillarMap).flatMap((option) => option.get('match') ?? []);
   const kind = kinds.at(-1) ?? 'compound';
   try {
     if (typeof kind !== 'string') throw badTarget('match must be the name of a matcher');
     const target = parseTarget({ tgt, tgtType: kind }, setting.nodegroups);
-    const compiled = await compile(target, candidate, setting);
+    const compiled = await compile(target, candidate, setting, meter);
     return compiled.test(candidate) === 'yes';
   } catch (error) {
-    if (!(error instanceof MasterError)) throw error;
+    if (!(error instanceof MasterError || error instanceof WorkLimitExceeded)) throw error;
     errors.push(`Target '${tgt}' of environment '${saltenv}': ${error.message}`);
     return false;
   }
@@ -70,9 +72,11 @@ async function compile(
   target: TargetExpression,
   candidate: TargetCandidate,
   { slowPatterns }: PillarSetting,
+  meter: WorkBudget,
 ): Promise<CompiledTarget> {
   const slow = new SlowPatterns();
-  const compiled = read(() => compileTarget(target, slow.compile));
+  const compiled = read(() => compileTarget(target, slow.compile, { meter }));
+  if (meter.isSliceOver) await meter.giveWay();
   if (!slow.isNeeded) return compiled;
   for (const term of compiled.terms) term.test(candidate);
   await slow.settle(slowPatterns);

@@ -107,7 +107,7 @@ export interface KeptPillar {
   readonly proven: Uint8Array;
 }
 
-/** No limits for reading, because the cache packed these values itself. */
+/** Limits for reading cached values: none, because the cache packed them itself. */
 const keptLimits: PayloadLimits = {
   maxBytes: Number.POSITIVE_INFINITY,
   maxDepth: 1000,

@@ -13,7 +13,7 @@ import {
   type OpenExtension,
   type ReactionResult,
 } from '#master';
-import { inTime } from '#runtime';
+import { inTime, WorkLimitExceeded } from '#runtime';
 import type { MastersCall, PlannedCall, TargetedCall } from './reaction-planner.ts';
 import type { OpenRun } from './reaction-queue.ts';
 
@@ -57,8 +57,10 @@ export async function performRun(
         return await performHere(parts, run, call, deadline);
     }
   } catch (error) {
-    // Errors of the call itself. All others are logged by the caller.
-    if (error instanceof MasterError) return { outcome: 'unusable', reason: error.message };
+    // What is wrong with the call; everything else is for the log.
+    if (error instanceof MasterError || error instanceof WorkLimitExceeded) {
+      return { outcome: 'unusable', reason: error.message };
+    }
     throw error;
   }
 }

@@ -2,6 +2,7 @@
 
 import { MasterError, parseTarget } from '#master';
 import { compileTarget, factsOf, type Nodegroups } from '#minion-protocol';
+import { minionWork, WorkBudget } from '#runtime';
 import type { PlainData, SaltFunction } from '#template';
 import { isGiven, map, takes } from './function-arguments.ts';
 import type { TracedGrains } from './grains.ts';
@@ -84,10 +85,13 @@ function isMeantByTarget(
 ): boolean {
   const asked = Array.isArray(tgt) ? tgt.map(String) : String(tgt ?? '');
   const facts = { grains, pillar: factsOf({}) };
+  const meter = new WorkBudget(minionWork);
   const candidate = { id: typeof other === 'string' ? other : id, facts };
   try {
     return (
-      compileTarget(parseTarget({ tgt: asked, tgtType }, nodegroups)).test(candidate) === 'yes'
+      compileTarget(parseTarget({ tgt: asked, tgtType }, nodegroups), undefined, { meter }).test(
+        candidate,
+      ) === 'yes'
     );
   } catch (error) {
     if (error instanceof SyntaxError || error instanceof MasterError) return false;

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { mergeStrategies } from '#config';
 import { pythonStr, traverseFacts, type WireValue } from '#minion-protocol';
+import { minionWork, WorkBudget } from '#runtime';
 import type { PlainData, SaltFunction } from '#template';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { isInNetwork, parseInterface, parseNetwork } from '#template/python/ip-address.ts';
@@ -220,9 +221,11 @@ function filterBy(
 }
 
 function chosen(table: PillarMap, values: readonly WireValue[]): PlainData | undefined {
+  const budget = new WorkBudget(minionWork);
   for (const value of values) {
+    const text = pythonStr(value);
     for (const [key, result] of table) {
-      if (result !== null && compileGlob(pythonText(key))(pythonStr(value))) return result;
+      if (result !== null && compileGlob(pythonText(key), budget)(text)) return result;
     }
   }
   return undefined;

@@ -48,10 +48,10 @@ export function askRunners(jobs: AskJobs): FunctionTable {
       summary:
         'Returns whether a compound target certainly matches a minion; pillar is compared exactly.',
       parameters: { expr: required(text), minion_id: required(text) },
-      call: ({ expr, minion_id: id }) => {
+      call: async ({ expr, minion_id: id }) => {
         const request = { tgt: expr, tgtType: 'compound' };
-        const isMatched = jobs.targets.resolveWithin(request, everyone).minions.includes(id);
-        return { res: isMatched ? id : false };
+        const { minions } = await jobs.targets.resolveWithin(request, everyone);
+        return { res: minions.includes(id) ? id : false };
       },
     }),
   };

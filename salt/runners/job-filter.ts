@@ -2,6 +2,7 @@
 
 import { type Jobs, MasterError } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
+import { userWork, WorkBudget } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 
 type JobRecord = NonNullable<Awaited<ReturnType<Jobs['cache']['record']>>>;
@@ -19,14 +20,15 @@ export interface JobFilter {
 }
 
 /**
- * Compiles a filter.
- * @throws MasterError ERR_ARGS if a time is invalid
+ * Makes the test of a filter.
+ * @throws MasterError ERR_ARGS for a time that cannot be read; WorkLimitExceeded, also of the test
  */
 export function jobTest(filter: JobFilter): (job: JobRecord) => boolean {
   const tests: ((job: JobRecord) => boolean)[] = [];
+  const budget = new WorkBudget(userWork);
   const { functions, targets, metadata } = filter;
-  if (functions !== undefined) tests.push(anyMatches(functions, ({ fun }) => [fun].flat()));
-  if (targets !== undefined) tests.push(anyMatches(targets, ({ tgt }) => [tgt].flat()));
+  if (functions !== undefined) tests.push(anyMatches(functions, budget, ({ fun }) => [fun].flat()));
+  if (targets !== undefined) tests.push(anyMatches(targets, budget, ({ tgt }) => [tgt].flat()));
   if (metadata !== undefined) tests.push((job) => sharesEntry(metadata, job.metadata));
   if (filter.from !== undefined) tests.push(startsAt(filter.from, (at, limit) => at >= limit));
   if (filter.to !== undefined) tests.push(startsAt(filter.to, (at, limit) => at <= limit));
@@ -35,9 +37,10 @@ export function jobTest(filter: JobFilter): (job: JobRecord) => boolean {
 
 function anyMatches(
   globs: readonly string[],
+  budget: WorkBudget,
   textsOf: (job: JobRecord) => readonly string[],
 ): (job: JobRecord) => boolean {
-  const matches = globs.map((glob) => compileGlob(glob));
+  const matches = globs.map((glob) => compileGlob(glob, budget));
   return (job) => textsOf(job).some((text) => matches.some((match) => match(text)));
 }
 

@@ -13,6 +13,7 @@ import {
   MasterError,
 } from '#master';
 import { keyFingerprint, type WireMap, type WireValue } from '#minion-protocol';
+import { userWork, WorkBudget } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { flag, map, optional, required, text } from '../functions/parameters.ts';
@@ -141,9 +142,8 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       parameters: { ...matching, hash_type: optional(text) },
       call: async ({ match, hash_type: hashType }) => {
         const minions = await byFolder(parts, match, (key) => fingerprintOf(key, hashType));
-        const own = (await masterFingerprints(parts, hashType)).filter(([name]) =>
-          matchesAny(match, name),
-        );
+        const isMatched = matcherOf(match);
+        const own = (await masterFingerprints(parts, hashType)).filter(([name]) => isMatched(name));
         return own.length === 0 ? minions : { ...minions, local: Object.fromEntries(own) };
       },
     }),
@@ -205,8 +205,14 @@ function globsOf(match: string): string[] {
   return match.split(',').filter((glob) => glob !== '');
 }
 
-function matchesAny(match: string, name: string): boolean {
-  return globsOf(match).some((glob) => compileGlob(glob)(name));
+/** Compiles globs that are separated by commas, once. @throws WorkLimitExceeded, also of the test */
+function matcherOf(match: string): (name: string) => boolean {
+  const budget = new WorkBudget(userWork);
+  const tests = [...new Set(globsOf(match))].map((glob) => compileGlob(glob, budget));
+  return (name) => {
+    budget.spend('a list of globs', tests.length);
+    return tests.some((test) => test(name));
+  };
 }
 
 async function listKeys({ keys }: KeyWheelDeps): Promise<Record<string, string[]>> {
@@ -227,7 +233,7 @@ async function listAll(parts: KeyWheelDeps): Promise<WireMap> {
 async function nameMatch(parts: KeyWheelDeps, match: string): Promise<WireMap> {
   const found: WireMap = Object.create(null);
   for (const [folder, ids] of Object.entries(await listKeys(parts))) {
-    const matched = ids.filter((id) => matchesAny(match, id));
+    const matched = ids.filter(matcherOf(match));
     if (matched.length > 0) found[folder] = matched;
   }
   return found;
@@ -239,7 +245,8 @@ async function byFolder(
   toValue: (key: KeyInfo) => WireValue,
 ): Promise<WireMap> {
   const found: WireMap = Object.create(null);
-  const all = (await keys.list()).filter(({ id }) => matchesAny(match, id));
+  const isMatched = matcherOf(match);
+  const all = (await keys.list()).filter(({ id }) => isMatched(id));
   for (const [folder, state] of folders) {
     const entries = all.filter((key) => key.state === state).map((key) => [key.id, toValue(key)]);
     if (entries.length > 0) found[folder] = Object.fromEntries(entries);

@@ -36,6 +36,9 @@ function source(value: Value): Value {
   return isPyObject(value) && value.typeName === 'TemplateModule' ? str(value) : value;
 }
 
+/** Steps of a rendering that one character of YAML takes. */
+const stepsOfYaml = 5;
+
 function readYaml(value: Value, { meter }: FilterContext): Value {
   // libyaml does not accept subclasses of text.
   if (value instanceof Markup) throw typeError('a string or stream input is required');
@@ -47,7 +50,7 @@ function readYaml(value: Value, { meter }: FilterContext): Value {
       `Unable to load yaml from ${typeName(value)}`,
     );
   }
-  meter.step(1 + text.length / 10);
+  meter.step(1 + text.length * stepsOfYaml);
   try {
     return decodeBytes(loadYaml(text, { name: 'yaml' }));
   } catch (cause) {
@@ -94,12 +97,12 @@ function encodeText(value: Value): Value {
   );
 }
 
-/** Salt's filters `json_encode_list` and `json_decode_list`, which are the same function. */
+/** Implements Salt's `json_encode_list` and `json_decode_list`, which are the same function. */
 function encodeList(value: Value, context: FilterContext): Value {
   return [...iterateItems(value, context)].map(encodeText);
 }
 
-/** Salt's filters `json_encode_dict` and `json_decode_dict`, which are the same function. */
+/** Implements Salt's `json_encode_dict` and `json_decode_dict`, which are the same function. */
 function encodeDict(value: Value): Value {
   if (value instanceof Dict) return encodeText(value);
   const problem = `'${typeName(value)}' object has no attribute 'items'`;

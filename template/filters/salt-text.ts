@@ -5,6 +5,7 @@ import { createHash, createHmac } from 'node:crypto';
 import { PythonException, typeError, valueError } from '../python/exceptions.ts';
 import { parseFloatText } from '../python/floats.ts';
 import { truncateFloat } from '../python/format-percent.ts';
+import type { UsageMeter } from '../python/limits.ts';
 import { parseInteger } from '../python/numbers.ts';
 import { compileRegex, regexSubject } from '../python/regex.ts';
 import { str, typeName } from '../python/repr.ts';
@@ -100,10 +101,8 @@ function search(atStart: boolean): FilterDefinition {
     ['txt', 'rgx', 'ignorecase', 'multiline'],
     [false, false],
     ({ meter }, text = null, pattern = null, ignoreCase = false, multiline = false) => {
-      const regex = compileRegex(pattern, {
-        ignoreCase: isTruthy(ignoreCase),
-        multiline: isTruthy(multiline),
-      });
+      const flags = { ignoreCase: isTruthy(ignoreCase), multiline: isTruthy(multiline) };
+      const regex = compileRegex(pattern, flags, meter);
       return regex.groups(regexSubject(text, meter), atStart);
     },
   );
@@ -219,7 +218,7 @@ function escapeRegex(text: string): string {
   return text.replace(specialInRegex, (c) => (/[!"%',/:;<=>@`]/.test(c) ? c : `\\${c}`));
 }
 
-function expressionMatches(value: string, expression: string): boolean {
+function expressionMatches(value: string, expression: string, meter: UsageMeter): boolean {
   const glob = expression
     .split(/(\*|\?|\[[^\]]+\])/)
     .map((part) =>
@@ -234,10 +233,8 @@ function expressionMatches(value: string, expression: string): boolean {
     .join('');
   return [glob, expression].some((pattern) => {
     try {
-      return compileRegex(`(?:${pattern})\\Z`, {
-        ignoreCase: false,
-        multiline: false,
-      }).matchesAtStart(value);
+      const flags = { ignoreCase: false, multiline: false };
+      return compileRegex(`(?:${pattern})\\Z`, flags, meter).matchesAtStart(value);
     } catch (error) {
       if (error instanceof PythonException) return false;
       throw error;
@@ -245,7 +242,12 @@ function expressionMatches(value: string, expression: string): boolean {
   });
 }
 
-function whitelisted(value: Value, whitelist: Value, blacklist: Value): boolean {
+function whitelisted(
+  { meter }: FilterContext,
+  value: Value,
+  whitelist: Value,
+  blacklist: Value,
+): boolean {
   const list = (given: Value): string[] => {
     if (!isTruthy(given)) return [];
     return isText(given)
@@ -259,8 +261,10 @@ function whitelisted(value: Value, whitelist: Value, blacklist: Value): boolean 
   const text = str(value);
   const allowed = list(whitelist);
   const denied = list(blacklist);
-  if (denied.some((expression) => expressionMatches(text, expression))) return false;
-  return allowed.length === 0 || allowed.some((expression) => expressionMatches(text, expression));
+  if (denied.some((expression) => expressionMatches(text, expression, meter))) return false;
+  return (
+    allowed.length === 0 || allowed.some((expression) => expressionMatches(text, expression, meter))
+  );
 }
 
 function joinPath(context: FilterContext, parts: readonly Value[]): string {
@@ -314,8 +318,8 @@ export const saltTextFilters: FilterDefinitions = {
   check_whitelist_blacklist: defineFilter(
     ['value', 'whitelist', 'blacklist'],
     [null, null],
-    (_context, value = null, whitelist = null, blacklist = null) =>
-      whitelisted(value, whitelist, blacklist),
+    (context, value = null, whitelist = null, blacklist = null) =>
+      whitelisted(context, value, whitelist, blacklist),
   ),
   contains_whitespace: simpleFilter((value, context) => {
     for (const item of iterateItems(value, context)) {
@@ -364,11 +368,9 @@ export const saltTextFilters: FilterDefinitions = {
     ['txt', 'rgx', 'val', 'ignorecase', 'multiline'],
     [false, false],
     ({ meter }, text = null, pattern = null, by = null, ignoreCase = false, multiline = false) => {
-      const regex = compileRegex(pattern, {
-        ignoreCase: isTruthy(ignoreCase),
-        multiline: isTruthy(multiline),
-      });
-      return regex.replace(regexSubject(text, meter), textOf(asText(by)), meter);
+      const flags = { ignoreCase: isTruthy(ignoreCase), multiline: isTruthy(multiline) };
+      const regex = compileRegex(pattern, flags, meter);
+      return regex.replace(regexSubject(text, meter), textOf(asText(by)));
     },
   ),
   regex_search: search(false),

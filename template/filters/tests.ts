@@ -22,6 +22,7 @@ import {
 } from '../python/values.ts';
 import {
   defineFilter,
+  type FilterContext,
   type FilterDefinition,
   type FilterDefinitions,
   simpleFilter,
@@ -59,9 +60,15 @@ function isSequence(value: Value): boolean {
   );
 }
 
-function matches(value: Value, pattern: Value, ignoreCase: Value, multiline: Value): boolean {
+function matches(
+  { meter }: FilterContext,
+  value: Value,
+  pattern: Value,
+  ignoreCase: Value,
+  multiline: Value,
+): boolean {
   const flags = { ignoreCase: isTruthy(ignoreCase), multiline: isTruthy(multiline) };
-  const regex = compileRegex(pattern, flags);
+  const regex = compileRegex(pattern, flags, meter);
   if (!isText(value))
     throw new PythonException('TypeError', 'expected string or bytes-like object');
   return regex.matchesAtStart(textOf(value));
@@ -122,8 +129,8 @@ export const testDefinitions: FilterDefinitions = {
   match: defineFilter(
     ['txt', 'rgx', 'ignorecase', 'multiline'],
     [false, false],
-    (_context, text = null, pattern = null, ignoreCase = false, multiline = false) =>
-      matches(text, pattern, ignoreCase, multiline),
+    (context, text = null, pattern = null, ignoreCase = false, multiline = false) =>
+      matches(context, text, pattern, ignoreCase, multiline),
   ),
   list: simpleFilter(Array.isArray),
 };

@@ -149,6 +149,7 @@ export function evaluate(node: Expression, frame: Frame): Value {
         start: part(node.start),
         stop: part(node.stop),
         step: part(node.step),
+        meter: frame.run.rendering.meter,
       });
     }
   }

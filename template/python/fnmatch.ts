@@ -4,92 +4,188 @@
  * and `.` are ordinary characters.
  */
 
-type Token =
-  | { readonly type: 'star' }
-  | { readonly type: 'one'; readonly accepts: (character: string) => boolean };
+import type { WorkMeter } from '#runtime';
 
-/**
- * Compiles a glob to a predicate for whole texts. The number of steps is at most the product of
- * both lengths, so pattern and text may be untrusted.
- */
-export function compileGlob(pattern: string): (text: string) => boolean {
-  const tokens = parse(Array.from(pattern));
-  const isLiteral = !/[*?[]/.test(pattern);
-  return isLiteral ? (text) => text === pattern : (text) => matches(tokens, Array.from(text));
+/** Code points of a set, as sorted ranges that do not touch; `isNegated` for all others. */
+interface CharacterSet {
+  readonly ranges: readonly (readonly [from: number, to: number])[];
+  readonly isNegated: boolean;
 }
 
+/** A character, any character, or one of a set. */
+type Unit = string | 'any' | CharacterSet;
+
+/** The part of a glob between two stars. */
+interface Segment {
+  readonly units: readonly (Unit | undefined)[];
+  /** The same as text, if it has no wildcards. */
+  readonly literal: string | undefined;
+}
+
+const anyCharacter = 'any';
+/** Characters that the engine compares by itself in the time of a step. */
+const charactersPerStep = 16;
+/** Largest length of a glob with wildcards from outside, in characters. */
+const maxGlobLength = 16_384;
+const stepsOfCharacter = 4;
+const bytesOfCharacter = 16;
+/** Bytes of one character in a set, as a measure of the time that sorting it takes. */
+const bytesOfMember = 128;
+
 /**
- * Matches with backtracking to the last star only. Parts before it never need to be matched again.
+ * Compiles a glob to a test for whole texts. Reading it takes time in proportion to its length.
+ * Between stars, text without wildcards is found in time proportional to the text. Other segments
+ * take at most their length times that of the text.
+ * @param meter counts the steps; needed if the glob comes from outside
  */
-function matches(tokens: readonly Token[], text: readonly string[]): boolean {
-  let token = 0;
-  let position = 0;
-  let retry: { readonly token: number; position: number } | undefined;
-  while (position < text.length) {
-    const next = tokens[token];
-    const character = text[position];
-    if (next?.type === 'star') {
-      token++;
-      retry = { token, position };
-    } else if (next !== undefined && character !== undefined && next.accepts(character)) {
-      token++;
-      position++;
-    } else if (retry !== undefined) {
-      retry.position++;
-      token = retry.token;
-      position = retry.position;
-    } else {
-      return false;
-    }
+export function compileGlob(pattern: string, meter?: WorkMeter): (text: string) => boolean {
+  meter?.spend('a glob', 1 + pattern.length);
+  if (!/[*?[]/.test(pattern)) return (text) => text === pattern;
+  if (pattern.length > maxGlobLength) meter?.refuse('a glob', maxGlobLength, 'characters');
+  meter?.spend('a glob', pattern.length * stepsOfCharacter);
+  meter?.hold('globs', pattern.length * bytesOfCharacter);
+  const segments = parse(pattern, meter);
+  const least = segments.reduce((sum, { units }) => sum + units.length, 0);
+  return (text) => {
+    meter?.spend('matching of a glob', 2 + text.length / charactersPerStep);
+    return least <= text.length && matches(segments, text, meter);
+  };
+}
+
+const surrogate = /[\ud800-\udfff]/;
+
+/** Only the last star can need another try: what stands before it has matched for good. */
+function matches(segments: readonly Segment[], text: string, meter?: WorkMeter): boolean {
+  const characters = surrogate.test(text) ? Array.from(text) : text;
+  const [first] = segments;
+  if (first === undefined || !startsAt(first, characters, 0)) return false;
+  let at = first.units.length;
+  const last = segments.length === 1 ? undefined : segments.at(-1);
+  if (last === undefined) return at === characters.length;
+  for (let index = 1; index < segments.length - 1; index += 1) {
+    const segment = segments[index];
+    meter?.spend('matching of a glob', 2);
+    const found = segment === undefined ? -1 : find(segment, characters, at, meter);
+    if (segment === undefined || found === -1) return false;
+    at = found + segment.units.length;
   }
-  return tokens.slice(token).every(({ type }) => type === 'star');
+  const end = characters.length - last.units.length;
+  return end >= at && startsAt(last, characters, end);
 }
 
-function parse(pattern: readonly string[]): Token[] {
-  const tokens: Token[] = [];
-  let index = 0;
-  while (index < pattern.length) {
-    const character = pattern[index] ?? '';
-    const end = character === '[' ? endOfSet(pattern, index + 1) : -1;
+type Characters = string | readonly string[];
+
+function startsAt({ units, literal }: Segment, text: Characters, at: number): boolean {
+  if (literal !== undefined && typeof text === 'string') return text.startsWith(literal, at);
+  if (at + units.length > text.length) return false;
+  for (let index = 0; index < units.length; index += 1) {
+    if (!accepts(units[index], text[at + index] ?? '')) return false;
+  }
+  return true;
+}
+
+/** The first place at or after `from` where the segment stands; -1 if there is none. */
+function find(segment: Segment, text: Characters, from: number, meter?: WorkMeter): number {
+  const { units, literal } = segment;
+  if (literal !== undefined && typeof text === 'string') return text.indexOf(literal, from);
+  const last = text.length - units.length;
+  let counted = from;
+  for (let at = from; at <= last; at += 1) {
+    if (at - counted >= countedPlaces || at === last) {
+      meter?.spend('matching of a glob', ((at - counted + 1) * units.length) / unitsPerStep);
+      counted = at;
+    }
+    if (startsAt(segment, text, at)) return at;
+  }
+  return -1;
+}
+
+/** Places that are tried between two looks at the meter. */
+const countedPlaces = 64;
+/** Comparisons with a wildcard that take the time of a step. */
+const unitsPerStep = 2;
+
+function accepts(unit: Unit | undefined, character: string): boolean {
+  if (typeof unit === 'string') return unit === anyCharacter || unit === character;
+  return unit !== undefined && contains(unit, codePoint(character)) !== unit.isNegated;
+}
+
+function contains({ ranges }: CharacterSet, code: number): boolean {
+  let low = 0;
+  let high = ranges.length - 1;
+  while (low <= high) {
+    const middle = (low + high) >> 1;
+    const [from = 0, to = 0] = ranges[middle] ?? [];
+    if (code < from) high = middle - 1;
+    else if (code > to) low = middle + 1;
+    else return true;
+  }
+  return false;
+}
+
+function parse(pattern: string, meter?: WorkMeter): Segment[] {
+  const characters = surrogate.test(pattern) ? Array.from(pattern) : pattern;
+  const segments: Segment[] = [];
+  let units: Unit[] = [];
+  /** Whether no set can end any more, because no `]` is left. */
+  let isLastSet = false;
+  for (let index = 0; index < characters.length; ) {
+    const character = characters[index] ?? '';
+    const end = character === '[' && !isLastSet ? endOfSet(characters, index + 1) : -1;
     if (end !== -1) {
-      tokens.push(parseSet(pattern.slice(index + 1, end)));
+      meter?.hold('sets of globs', (end - index) * bytesOfMember);
+      units.push(parseSet(characters.slice(index + 1, end)));
       index = end + 1;
       continue;
     }
-    if (character !== '*') {
-      tokens.push({ type: 'one', accepts: (other) => character === '?' || other === character });
-    } else if (tokens.at(-1)?.type !== 'star') {
-      tokens.push({ type: 'star' });
+    isLastSet ||= character === '[';
+    index += 1;
+    if (character === '*') {
+      segments.push(segmentOf(units));
+      units = [];
+    } else {
+      units.push(character === '?' ? anyCharacter : character);
     }
-    index++;
   }
-  return tokens;
+  segments.push(segmentOf(units));
+  // Several stars in a row are one: only the ends may be empty.
+  return segments.filter(
+    ({ units: { length } }, index) => length > 0 || index === 0 || index === segments.length - 1,
+  );
 }
 
-/**
- * Returns the index of the `]` that ends a set. Returns -1 if there is none; the `[` is then an
- * ordinary character.
- */
-function endOfSet(pattern: readonly string[], start: number): number {
+function segmentOf(units: readonly Unit[]): Segment {
+  const isLiteral = units.every((unit) => typeof unit === 'string' && unit !== anyCharacter);
+  return { units, literal: isLiteral ? units.join('') : undefined };
+}
+
+/** Index of the `]` that ends the set; -1 if none does, then its `[` is an ordinary character. */
+function endOfSet(pattern: Characters, start: number): number {
   const first = pattern[start] === '!' ? start + 1 : start;
   return pattern.indexOf(']', first + 1);
 }
 
-function parseSet(content: readonly string[]): Token {
+function parseSet(content: Characters): CharacterSet {
   const isNegated = content[0] === '!';
-  const members = isNegated ? content.slice(1) : content;
   const ranges: (readonly [from: number, to: number])[] = [];
-  for (let i = 0; i < members.length; i++) {
-    const from = codePoint(members[i]);
-    const isRange = members[i + 1] === '-' && i + 2 < members.length;
-    ranges.push([from, isRange ? codePoint(members[i + 2]) : from]);
+  for (let i = isNegated ? 1 : 0; i < content.length; i += 1) {
+    const from = codePoint(content[i]);
+    const isRange = content[i + 1] === '-' && i + 2 < content.length;
+    const to = isRange ? codePoint(content[i + 2]) : from;
+    if (from <= to) ranges.push([from, to]);
     if (isRange) i += 2;
   }
-  const contains = (character: string): boolean => {
-    const code = codePoint(character);
-    return ranges.some(([from, to]) => from <= code && code <= to);
-  };
-  return { type: 'one', accepts: (character) => contains(character) !== isNegated };
+  return { ranges: joined(ranges), isNegated };
+}
+
+function joined(ranges: readonly (readonly [number, number])[]): CharacterSet['ranges'] {
+  const result: [number, number][] = [];
+  for (const [from, to] of ranges.toSorted(([left], [right]) => left - right)) {
+    const previous = result.at(-1);
+    if (previous !== undefined && from <= previous[1]) previous[1] = Math.max(previous[1], to);
+    else result.push([from, to]);
+  }
+  return result;
 }
 
 function codePoint(character: string | undefined): number {

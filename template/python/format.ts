@@ -193,6 +193,7 @@ function pad(prefix: string, text: string, spec: Spec, meter: UsageMeter): strin
   if (missing <= 0) return prefix + text;
   meter.text(missing);
   const { fill, align } = spec;
+  if (spec.grouping !== '') meter.step(missing / 4);
   if (align === '=') return prefix + zeroFill(text, missing, spec);
   if (align === '<') return prefix + text + fill.repeat(missing);
   if (align === '>') return fill.repeat(missing) + prefix + text;

@@ -93,8 +93,10 @@ class JsonWriter {
   }
 
   #lines(parts: readonly string[], level: number): string {
-    const { indent } = this.#options;
+    const { indent, meter } = this.#options;
     if (indent === undefined) return parts.join(', ');
+    // Before the text is made; multiplied, because repeating it is refused by the engine later.
+    meter.text(indent * (level + 1) * (parts.length + 1));
     const inner = `\n${' '.repeat(indent * (level + 1))}`;
     return `${inner}${parts.join(`,${inner}`)}\n${' '.repeat(indent * level)}`;
   }

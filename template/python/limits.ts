@@ -1,3 +1,4 @@
+import type { WorkMeter } from '#runtime';
 import { LimitExceeded } from './exceptions.ts';
 
 /** Resource limits of one rendering. */
@@ -34,8 +35,11 @@ const callsPerClockCheck = 16;
 const maxNesting = 200;
 const maxSize = 4_000_000;
 
-/** Measures the resource usage of a rendering. */
-export class UsageMeter {
+/** A step of a rendering takes the time of so many steps of a {@link WorkMeter}. */
+const workPerStep = 10;
+
+/** Counts what a rendering takes. */
+export class UsageMeter implements WorkMeter {
   readonly #limits: TemplateLimits;
   #steps = 0;
   #characters = 0;
@@ -83,6 +87,21 @@ export class UsageMeter {
    */
   comparisons(count: number): void {
     this.step(Math.ceil(count / 16));
+  }
+
+  /** Counts work that is not measured in steps of a rendering. @throws LimitExceeded */
+  spend(_part: string, steps: number): void {
+    this.step(steps / workPerStep);
+  }
+
+  /** @throws LimitExceeded */
+  hold(_part: string, bytes: number): void {
+    this.text(bytes / 2);
+  }
+
+  /** @throws LimitExceeded */
+  refuse(part: string, limit: number, unit: string): never {
+    throw new LimitExceeded(`${unit} of ${part}`, limit);
   }
 
   #look(): void {

@@ -4,7 +4,9 @@
  * that did not participate matches the empty text.
  */
 
+import type { WorkMeter } from '#runtime';
 import type { RegexDialect } from './regex-dialect.ts';
+import { type ProgramSize, ProgramSizer } from './regex-size.ts';
 
 /** A translated piece of an expression: the length of its source and its text for the engine. */
 interface RegexPiece {
@@ -120,6 +122,8 @@ function own<T>(table: Readonly<Record<string, T>>, key: string): T | undefined 
 export interface TranslationOptions {
   /** Whether `re.MULTILINE` is set. Default: false. */
   readonly multiline?: boolean;
+  /** Bounds the pattern and counts its compilation; needed if it comes from outside. */
+  readonly meter?: WorkMeter | undefined;
 }
 
 /** An expression in an engine's syntax. */
@@ -128,6 +132,7 @@ export interface Translation {
   readonly ignoreCase: boolean;
   /** Whether it needs lookaround or back-references, which RE2 does not support. */
   readonly needsBacktracking: boolean;
+  readonly size: ProgramSize;
 }
 
 interface Flags {
@@ -165,8 +170,14 @@ class Translator {
   readonly #outer: Flags[] = [];
   #ignoreCase = false;
   #needsBacktracking = false;
+  readonly #sizer: ProgramSizer;
 
-  constructor(pattern: string, dialect: RegexDialect, { multiline = false }: TranslationOptions) {
+  constructor(
+    pattern: string,
+    dialect: RegexDialect,
+    { multiline = false, meter }: TranslationOptions,
+  ) {
+    this.#sizer = new ProgramSizer(pattern, meter);
     this.#flags = { multiline, dotAll: false, verbose: false };
     this.#rest = pattern;
     this.#dialect = dialect;
@@ -178,7 +189,9 @@ class Translator {
     while (this.#rest !== '') this.#emit(this.#next());
     const { length } = this.#outer;
     if (length > 0) throw new SyntaxError(`${length} unterminated group(s)`);
+    this.#sizer.finish();
     return {
+      size: this.#sizer.size,
       source: this.#source,
       ignoreCase: this.#ignoreCase,
       needsBacktracking: this.#needsBacktracking,
@@ -191,22 +204,33 @@ class Translator {
       case '\\':
         return this.#escape();
       case '[':
-        return this.#characters.set(this.#rest);
+        return this.#atom(this.#characters.set(this.#rest));
       case '(':
         return this.#open();
       case ')':
         return this.#close();
       case '|':
+        this.#sizer.alternative();
         return piece(1, '|');
       case '.':
-        return piece(1, this.#flags.dotAll ? this.#dialect.any : '[^\\n]');
+        return this.#atom(piece(1, this.#flags.dotAll ? this.#dialect.any : '[^\\n]'));
       case '^':
-        return piece(1, this.#dialect[this.#flags.multiline ? 'lineStart' : 'textStart']);
+        return this.#atom(
+          piece(1, this.#dialect[this.#flags.multiline ? 'lineStart' : 'textStart']),
+        );
       case '$':
-        return piece(1, this.#dialect[this.#flags.multiline ? 'lineEnd' : 'lastLineEnd']);
+        return this.#atom(
+          piece(1, this.#dialect[this.#flags.multiline ? 'lineEnd' : 'lastLineEnd']),
+        );
       default:
         return this.#repeatOrLiteral(first);
     }
+  }
+
+  /** Counts a piece as one instruction. */
+  #atom(read: RegexPiece): RegexPiece {
+    this.#sizer.atom(read.written);
+    return read;
   }
 
   #repeatOrLiteral(first: string): RegexPiece {
@@ -215,8 +239,9 @@ class Translator {
     const match = quantifier.exec(this.#rest);
     const [text = '', least, comma, most] = match ?? [];
     if (match === null || text === '{}') {
-      return piece(first.length, this.#dialect.character(first.codePointAt(0) ?? 0));
+      return this.#atom(piece(first.length, this.#dialect.character(first.codePointAt(0) ?? 0)));
     }
+    this.#sizer.repeat(...timesOf(text, least, comma, most));
     const after = this.#rest[text.length];
     if (after === '+') throw new SyntaxError('possessive repetition is not supported');
     const written = least === undefined ? text : `{${least || '0'}${comma}${most}}`;
@@ -227,9 +252,9 @@ class Translator {
     const reference = /^\\([1-9]\d?)/.exec(this.#rest);
     if (reference !== null && !/^\\[0-3][0-7]{2}/.test(this.#rest)) {
       this.#needsBacktracking = true;
-      return piece(reference[0].length, `(?:\\${reference[1]})`);
+      return this.#atom(piece(reference[0].length, `(?:\\${reference[1]})`));
     }
-    return this.#characters.escape(this.#rest);
+    return this.#atom(this.#characters.escape(this.#rest));
   }
 
   #open(): RegexPiece {
@@ -238,9 +263,10 @@ class Translator {
     const [name, sign, label = ''] = groupName.exec(this.#rest) ?? [];
     if (name !== undefined && sign === '=') {
       this.#needsBacktracking = true;
-      return piece(name.length, `\\k<${label}>`);
+      return this.#atom(piece(name.length, `\\k<${label}>`));
     }
     this.#outer.push(this.#flags);
+    this.#sizer.open();
     if (name !== undefined) return piece(name.length, this.#dialect.namedGroup(label));
     const [around] = lookaround.exec(this.#rest) ?? [];
     if (around !== undefined) {
@@ -269,6 +295,7 @@ class Translator {
     const outer = this.#outer.pop();
     if (outer === undefined) throw new SyntaxError('unbalanced closing parenthesis');
     this.#flags = outer;
+    this.#sizer.close();
     return piece(1, ')');
   }
 
@@ -298,6 +325,19 @@ class Translator {
 
 function piece(length: number, written: string): RegexPiece {
   return { length, written };
+}
+
+/** How often a quantifier repeats; `undefined` as the most: without end. */
+function timesOf(
+  text: string,
+  least: string | undefined,
+  comma: string | undefined,
+  most: string | undefined,
+): [least: number, most: number | undefined] {
+  if (least === undefined) return [text === '+' ? 1 : 0, text === '?' ? 1 : undefined];
+  const from = Number(least);
+  if (comma === '') return [from, from];
+  return [from, most === undefined || most === '' ? undefined : Number(most)];
 }
 
 function skippedByVerbose(text: string): number {

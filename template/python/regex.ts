@@ -7,6 +7,7 @@ import { RE2JS } from 're2js';
 import { PythonException, typeError, UnsupportedFeature } from './exceptions.ts';
 import type { UsageMeter } from './limits.ts';
 import { linearDialect } from './regex-dialect.ts';
+import { matchingSteps } from './regex-size.ts';
 import { translatePythonRegex } from './regex-translation.ts';
 import { typeName } from './repr.ts';
 import { isText, Tuple, textOf, Undefined, type Value } from './values.ts';
@@ -20,18 +21,24 @@ export interface RegexFlags {
 /** A compiled expression. */
 export class PythonRegex {
   readonly #regex: RE2JS;
+  readonly #meter: UsageMeter;
+  readonly #stepsOf: (length: number) => number;
 
-  constructor(regex: RE2JS) {
+  constructor(regex: RE2JS, meter: UsageMeter, stepsOf: (length: number) => number) {
     this.#regex = regex;
+    this.#meter = meter;
+    this.#stepsOf = stepsOf;
   }
 
-  /** Implements `re.match(text)`. */
+  /** `re.match(text)`. @throws LimitExceeded */
   matchesAtStart(text: string): boolean {
+    this.#count(text);
     return this.#regex.matcher(text).lookingAt();
   }
 
   /** Returns the groups of `re.search` or `re.match`, or `None` if nothing matches. */
   groups(text: string, atStart: boolean): Value {
+    this.#count(text);
     const matcher = this.#regex.matcher(text);
     const isFound = atStart ? matcher.lookingAt() : matcher.find();
     if (!isFound) return null;
@@ -40,11 +47,10 @@ export class PythonRegex {
     );
   }
 
-  /**
-   * Implements `re.sub`.
-   * @throws PythonException error for an unknown group
-   */
-  replace(text: string, template: string, meter: UsageMeter): string {
+  /** `re.sub`. @throws PythonException error for a group that there is not */
+  replace(text: string, template: string): string {
+    const meter = this.#meter;
+    this.#count(text);
     const matcher = this.#regex.matcher(text);
     const replacement = readReplacement(template);
     let result = '';
@@ -60,6 +66,10 @@ export class PythonRegex {
       at = matcher.end();
     }
     return result + text.slice(at);
+  }
+
+  #count(text: string): void {
+    this.#meter.spend('matching of a regular expression', this.#stepsOf(text.length));
   }
 
   #group(matcher: ReturnType<RE2JS['matcher']>, group: string): string {
@@ -102,23 +112,45 @@ function replacementEscape(letter: string): string {
   return `\\${letter}`;
 }
 
+/** Compiled expressions that one rendering keeps. */
+const maxKept = 64;
+const kept = new WeakMap<UsageMeter, Map<string, PythonRegex>>();
+
 /**
- * Compiles an expression.
- * @throws PythonException error for an invalid expression; UnsupportedFeature for lookaround and
- * back-references
+ * Compiles an expression, once for each rendering.
+ * @throws PythonException error for what is no expression; UnsupportedFeature for lookaround and
+ * back-references; LimitExceeded
  */
-export function compileRegex(pattern: Value, { ignoreCase, multiline }: RegexFlags): PythonRegex {
+export function compileRegex(pattern: Value, flags: RegexFlags, meter: UsageMeter): PythonRegex {
   if (pattern instanceof Undefined) throw pattern.error();
   if (!isText(pattern)) throw typeError('first argument must be string or compiled pattern');
+  const text = textOf(pattern);
+  const known = kept.get(meter) ?? new Map<string, PythonRegex>();
+  kept.set(meter, known);
+  const name = `${flags.ignoreCase ? 'i' : ''}${flags.multiline ? 'm' : ''}/${text}`;
+  const found = known.get(name);
+  if (found !== undefined) return found;
+  const regex = compileText(text, flags, meter);
+  if (known.size >= maxKept) known.clear();
+  known.set(name, regex);
+  return regex;
+}
+
+function compileText(
+  text: string,
+  { ignoreCase, multiline }: RegexFlags,
+  meter: UsageMeter,
+): PythonRegex {
   try {
-    const translation = translatePythonRegex(textOf(pattern), linearDialect, { multiline });
+    const translation = translatePythonRegex(text, linearDialect, { multiline, meter });
     if (translation.needsBacktracking) {
       throw new UnsupportedFeature(
         'lookaround and back-references in regular expressions are not supported',
       );
     }
     const flags = ignoreCase || translation.ignoreCase ? RE2JS.CASE_INSENSITIVE : 0;
-    return new PythonRegex(RE2JS.compile(translation.source, flags));
+    const regex = RE2JS.compile(translation.source, flags);
+    return new PythonRegex(regex, meter, matchingSteps(translation.size));
   } catch (cause) {
     if (!(cause instanceof Error) || !/Syntax|RE2JS/.test(cause.name)) throw cause;
     throw new PythonException('error', `invalid regular expression: ${cause.message}`, {

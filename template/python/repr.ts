@@ -146,8 +146,12 @@ const shortEscapes: Readonly<Record<string, string>> = {
  */
 const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Zs}\\]/gu;
 
-/** Implements `repr()` of a text. */
+/** ASCII without quotes, backslashes and control characters. */
+const plainText = /^[ !#-&(-[\]-~]*$/;
+
+/** `repr()` of a text. */
 export function textRepr(text: string): string {
+  if (plainText.test(text)) return `'${text}'`;
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
   const escaped = text.replace(unprintable, (character) =>
     character === ' ' ? ' ' : (shortEscapes[character] ?? codeEscape(character)),

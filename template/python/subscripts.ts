@@ -1,6 +1,7 @@
 /** Implements `value[start:stop:step]` and `value[index]`. */
 
 import { PythonException, typeError, valueError } from './exceptions.ts';
+import type { UsageMeter } from './limits.ts';
 import { toInteger } from './numbers.ts';
 import { repr, textRepr, typeName } from './repr.ts';
 import { charactersOf } from './text.ts';
@@ -24,12 +25,13 @@ export interface Slice {
   readonly start: Value;
   readonly stop: Value;
   readonly step: Value;
+  readonly meter: UsageMeter;
 }
 
-/**
- * Implements slices.
- * @throws PythonException TypeError, ValueError
- */
+/** Items or characters that are copied in the time of a step. */
+const itemsPerStep = 16;
+
+/** @throws PythonException TypeError, ValueError; LimitExceeded */
 export function sliceOf(value: Value, slice: Slice): Value {
   if (value instanceof Undefined) throw value.error();
   if (Array.isArray(value)) return sliceItems(value, slice);
@@ -46,6 +48,7 @@ export function sliceOf(value: Value, slice: Slice): Value {
 
 function sliceItems<T>(items: readonly T[], slice: Slice): T[] {
   const { start, count, step } = resolveSlice(slice, items.length);
+  slice.meter.step(1 + (items.length + count) / itemsPerStep);
   if (step === 1) return items.slice(start, start + count);
   const picked: T[] = [];
   for (let index = 0; index < count; index += 1) {

@@ -83,7 +83,7 @@ test('every problem of a template has a line, and nothing is asked of a master',
   t.is(code, 64);
   t.is(stdout, '');
   t.deepEqual(stderr.trimEnd().split('\n'), [
-    'role app reads db/nothing: role db writes no "nothing"',
+    'role app reads db/nothing: role db does not write "nothing"',
     'role app reads nobody/x: unknown role "nobody" (roles: db, app)',
   ]);
 });

@@ -90,7 +90,7 @@ function fail(): never {
 }
 
 function unknownJob(): never {
-  throw new RemoteError('ERR_JOB_UNKNOWN', 'no job of this jid is kept');
+  throw new RemoteError('ERR_JOB_UNKNOWN', 'no job with this jid is stored');
 }
 
 async function collect(items: AsyncIterable<unknown>): Promise<unknown[]> {
@@ -136,7 +136,7 @@ test('a job goes on at no master that does not keep it', async (t) => {
 test('a job that the next master learns of meanwhile is looked up once more', async (t) => {
   let lookedUp = 0;
   const refuse = (): never => {
-    throw new RemoteError('ERR_ARGS', `there is a job ${jid} already`);
+    throw new RemoteError('ERR_ARGS', `job ${jid} already exists`);
   };
   const source = new Source(
     { 'jobs.publish': fail },

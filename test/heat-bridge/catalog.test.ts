@@ -68,7 +68,7 @@ const refused: readonly (readonly [why: string, body: object, named: RegExp])[] 
   [
     'parameters beyond those that are described',
     { ...base, function: 'test.kwarg', parameters: { ...text, additionalProperties: true } },
-    /additionalProperties: expected false/,
+    /additionalProperties: must be false/,
   ],
   [
     'a schema of something else than an object',

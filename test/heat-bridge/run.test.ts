@@ -288,12 +288,12 @@ test('a secret follows ids, and no grain', async (t) => {
   };
   for (const caller of [undefined, 'local'] as const) {
     for (const tgt of ['G@id:web1', 'web1 and not G@id:web2']) {
-      const problem = { code: 'ERR_BAD_TGT', message: /G@id:web.*a minion can claim any/ };
+      const problem = { code: 'ERR_BAD_TGT', message: /G@id:web.*a minion can set freely/ };
       await t.throwsAsync(run(tgt, { password }, caller), problem, tgt);
     }
   }
   // What a group is made of is told only to who may do everything.
-  const told = { code: 'ERR_BAD_TGT', message: /G@id:web.*a minion can claim any/ };
+  const told = { code: 'ERR_BAD_TGT', message: /G@id:web.*a minion can set freely/ };
   await t.throwsAsync(run('N@claimed', { password }, 'local'), told);
   await t.throwsAsync(run('N@claimed', { password }), { code: 'ERR_COMMAND_DENIED' });
   t.deepEqual(seen, []);

@@ -112,7 +112,7 @@ test('folders that everybody may write to are refused', async (t) => {
   const { stateDir = '' } = directories(directory);
   mkdirSync(stateDir, { recursive: true });
   chmodSync(stateDir, 0o777);
-  await t.throwsAsync(memoryMaster(directory).start(), { message: /may be written by everybody/ });
+  await t.throwsAsync(memoryMaster(directory).start(), { message: /is writable for all users/ });
 });
 
 test('closing ends the jobs and subscriptions that are under way', async (t) => {

@@ -22,6 +22,13 @@ const reports = (title: string): string => `security/minions.test.ts: over \${wi
 const data = (title: string): string => `security/minions.test.ts: over \${wire}, ${title}`;
 const stolen = (title: string): string => `security/secrets.test.ts: with a stolen key ${title}`;
 const inFile = (file: string) => (title: string) => `${file}: ${title}`;
+const workBudget = inFile('runtime/work-budget.test.ts');
+const targetWork = inFile('minion-protocol/targeting/work-limits.test.ts');
+const fleetWork = inFile('master/targeting/work-limits.test.ts');
+const mineWork = inFile('master/mine/work-limits.test.ts');
+const apiWork = inFile('salt-api/work-limits.test.ts');
+const templateWork = inFile('template/work-limits.test.ts');
+const callerWork = inFile('heat-bridge/work-limits.test.ts');
 const signIns = inFile('master/requests/sign-in.test.ts');
 const agentRelay = inFile('heat-bridge/guests/relay.test.ts');
 const relayPorts = inFile('minion-protocol/relay-ports.test.ts');
@@ -2351,6 +2358,69 @@ export const catalogue: readonly Threat[] = [
       'cluster: what was acknowledged is lost, or done twice, when masters, servers and lines fail',
     tests: [
       'cluster/campaign.long.test.ts: acknowledged work reaches every master, whichever masters, servers and links fail',
+    ],
+  },
+  {
+    id: 'H-147a',
+    threat: 'patterns and targets of one request hold the master for seconds',
+    tests: [
+      workBudget('a budget refuses the step that exceeds it, and names the part'),
+      workBudget('bytes and limits of single parts are refused with the same code'),
+      workBudget('one slice runs in each turn of the event loop'),
+      fleetWork('a target of a minion ends at the budget of its request'),
+      fleetWork('several targets of one request share its budget'),
+      fleetWork('no slice of a long evaluation is long'),
+    ],
+  },
+  {
+    id: 'H-147b',
+    threat: 'one pattern costs more than its length: counted repeats, sets, searches in grains',
+    tests: [
+      targetWork('a glob takes steps in proportion to its length and to the text'),
+      targetWork('a long glob with wildcards is refused before it is read'),
+      targetWork('a segment with wildcards counts each place where it is tried'),
+      targetWork('the sets of all globs together are bounded'),
+      targetWork('counted repeats multiply, and a large program is refused before it is compiled'),
+      targetWork('patterns that backtrack have the same bounds'),
+      targetWork('the programs of all terms together are bounded'),
+      targetWork('matching counts the branches of an expression, before it begins'),
+      targetWork('a search in grains is bounded for each minion'),
+      targetWork('an expression is not cut into more parts inside of a map either'),
+      targetWork('the words of a compound target are bounded'),
+    ],
+  },
+  {
+    id: 'H-147c',
+    threat: 'a minion stores an allow_tgt that holds whoever reads its mine',
+    tests: [
+      fleetWork('a stored target has a budget of its own'),
+      mineWork('a value with a costly allow_tgt is not stored, and others of the request are'),
+      mineWork('a costly allow_tgt that is in the store withholds its own value alone'),
+    ],
+  },
+  {
+    id: 'H-147d',
+    threat: 'a restricted user holds the master by targets, globs and filters of events',
+    tests: [
+      apiWork('a costly target is refused by name on each client that takes one'),
+      apiWork('costly globs are refused by runners and wheel functions'),
+      apiWork('the patterns of a reader of events are bounded'),
+    ],
+  },
+  {
+    id: 'H-147e',
+    threat: 'filters of templates, YAML and Mustache cost more than their statements',
+    tests: [
+      templateWork('the indentation of JSON counts before it is made'),
+      templateWork('counted repeats of a regular expression are bounded'),
+      templateWork('matching counts the length of the text times the branches of the expression'),
+      templateWork('an expression is compiled once for each rendering'),
+      templateWork('a slice counts the items that it copies'),
+      templateWork('wide formats with grouped digits count their digits'),
+      templateWork('levels of YAML are counted before they are parsed'),
+      templateWork('YAML that a filter reads counts its characters'),
+      callerWork('a Mustache template is read once, also if it is nothing but braces'),
+      callerWork('user-data that is large or deep is searched for the name, and not parsed'),
     ],
   },
   {

@@ -3,6 +3,7 @@
  * thousands.
  */
 
+import { userWork, WorkBudget } from '#runtime';
 import { configError, configLimits } from './state-config.ts';
 
 /** Limits of one run. */
@@ -15,6 +16,8 @@ export interface ContentLimits {
 
 /** Counts the use of all files of a run. Create one for each run. */
 export class ContentBudget {
+  /** Steps of reading templates. */
+  readonly work: WorkBudget = new WorkBudget(userWork);
   readonly #limits: ContentLimits;
   #bytes = 0;
   #tags = 0;

@@ -3,6 +3,7 @@
  * comments. Values are data and are never parsed as templates.
  */
 
+import type { WorkMeter } from '#runtime';
 import { isPlainMap } from '../command-definition.ts';
 import type { ContentBudget } from './content-budget.ts';
 import { configError } from './state-config.ts';
@@ -38,8 +39,41 @@ interface Renderer {
 }
 
 const nameForm = /^(?:\.|[^\s.{}]+(?:\.[^\s.{}]+)*)$/u;
-/** Matches `{{{name}}}` first, because it is a single tag. */
-const tagForm = /\{\{(?:\{([^}]{0,256})\}|([^}]{0,256}))\}\}/g;
+/** Longest content of a tag, in characters. */
+const maxTag = 256;
+
+/** A tag of a template: `{{{name}}}` is unescaped. */
+interface Tag {
+  readonly start: number;
+  readonly end: number;
+  readonly content: string;
+  readonly isUnescaped: boolean;
+}
+
+/** Finds the tags. Takes time in proportion to the template, also if it is nothing but braces. */
+function* tagsOf(template: string, meter: WorkMeter): Generator<Tag, void, void> {
+  let close = -1;
+  for (let start = template.indexOf('{{'); start !== -1; ) {
+    if (close < start + 2) {
+      close = template.indexOf('}', start + 2);
+      meter.spend('a Mustache template', (close === -1 ? template.length : close) - start);
+    }
+    if (close === -1) return;
+    const tag = tagAt(template, start, close);
+    if (tag !== undefined) yield tag;
+    start = template.indexOf('{{', tag?.end ?? start + 1);
+  }
+}
+
+function tagAt(template: string, start: number, close: number): Tag | undefined {
+  if (template[start + 2] === '{' && template.startsWith('}}}', close)) {
+    const content = template.slice(start + 3, close);
+    if (content.length <= maxTag) return { start, end: close + 3, content, isUnescaped: true };
+  }
+  if (close - start - 2 > maxTag || !template.startsWith('}}', close)) return undefined;
+  const content = template.slice(start + 2, close);
+  return { start, end: close + 2, content, isUnescaped: false };
+}
 
 /**
  * Renders a template.
@@ -64,19 +98,15 @@ export function renderMustache(
   return parts.join('');
 }
 
-/**
- * Parses a template.
- * @throws BridgeError ERR_CFN_INIT
- */
-function parseTemplate(template: string, { place }: MustacheOptions): Node[] {
+/** @throws BridgeError ERR_CFN_INIT */
+function parseTemplate(template: string, { place, budget }: MustacheOptions): Node[] {
   const root: Node[] = [];
   const open: { readonly name: string; readonly nodes: Node[] }[] = [{ name: '', nodes: root }];
   let at = 0;
-  for (const match of template.matchAll(tagForm)) {
+  for (const tag of tagsOf(template, budget.work)) {
     const current = open.at(-1)?.nodes ?? root;
-    let end = match.index + match[0].length;
-    const [sigil, name] = tagOf(match, place);
-    let start = match.index;
+    const [sigil, name] = readTag(tag, place);
+    let { start, end } = tag;
     if (isBlockTag(sigil)) [start, end] = standaloneLine(template, start, end, at);
     if (start > at) current.push({ kind: 'text', text: template.slice(at, start) });
     at = end;
@@ -112,10 +142,9 @@ function isBlockTag(sigil: Sigil): boolean {
   return sigil !== '' && sigil !== '&';
 }
 
-function tagOf(match: RegExpMatchArray, place: string): readonly [Sigil, string] {
-  const [, unescaped, tag = ''] = match;
-  if (unescaped !== undefined) return ['&', checkedName(unescaped, place)];
-  const trimmed = tag.trim();
+function readTag({ content, isUnescaped }: Tag, place: string): readonly [Sigil, string] {
+  if (isUnescaped) return ['&', checkedName(content, place)];
+  const trimmed = content.trim();
   const first = trimmed.charAt(0);
   switch (first) {
     case '!':

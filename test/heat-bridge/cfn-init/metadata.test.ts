@@ -376,7 +376,7 @@ test('the files of a run share one bound of bytes and of tags', (t) => {
     `${'{{#a}}'.repeat(levels)}${text}${'{{/a}}'.repeat(levels)}`;
   // A file renders 1,000 times 2,000 bytes, or 12,221 tags that write nothing.
   isRefused(t, files(3, depth(3, 'x'.repeat(2_000))), /: content: the contents exceed 4194304 bytes in total/);
-  isRefused(t, files(9, depth(4, '')), /: content: more than 100000 tags/);
+  isRefused(t, files(9, depth(4, '')), /: content: the templates render more than 100000 tags/);
 });
 
 test('a config that is named often is read once', (t) => {

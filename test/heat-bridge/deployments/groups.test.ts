@@ -461,7 +461,7 @@ test('inputs of SLS may have names with a dash, and those of scripts may not', (
   );
   const script = { group: 'script', config: '#!/bin/sh' };
   t.throws(() => resolve(script, { unsafe: 'i-understand', parameters }), {
-    message: /"pkg-redhat": a parameter is named by letters, digits and _/,
+    message: /"pkg-redhat": the name of a parameter must have letters, digits and _ only/,
   });
 });
 

@@ -74,7 +74,7 @@ test('a registration that cannot be used is refused with its field', async (t) =
     [{ ...space, name: '../x' }, /name/],
     [{ name: 'demo', roles: { 'a b': { minions: [] } } }, /roles/],
     [{ name: 'demo', roles: { a: { minions: [], writes: { 'x/y': {} } } } }, /writes/],
-    [{ name: 'demo', roles: { a: { minions: [], reads: { x: 'b/y' } } } }, /no role \\"b\\"/],
+    [{ name: 'demo', roles: { a: { minions: [], reads: { x: 'b/y' } } } }, /unknown role \\"b\\"/],
   ];
   for (const [given, message] of unusable) {
     const answer = await ask(api, 'limited', 'POST', path, given);

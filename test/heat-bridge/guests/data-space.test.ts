@@ -324,7 +324,7 @@ test('values that wait for each other, and roles that there are not, are not reg
         b: { minions: ['m2'], writes: { y: {} }, reads: { x: 'a/x' } },
       },
     ],
-    [/no role "nobody"/, { a: { minions: ['m1'], reads: { y: 'nobody/y' } } }],
+    [/unknown role "nobody"/, { a: { minions: ['m1'], reads: { y: 'nobody/y' } } }],
     [/one minion/, { a: { minions: ['m1', 'm2'], writes: { x: {} } } }],
     [/two roles/, { a: { minions: ['m1'] }, b: { minions: ['m1'] } }],
   ];

@@ -370,7 +370,7 @@ test('a secret of a step follows no grain', async (t) => {
     ...(caller && { caller }),
   });
   for (const caller of [undefined, 'local'] as const) {
-    const problem = { code: 'ERR_BAD_TGT', message: /a minion can claim any/ };
+    const problem = { code: 'ERR_BAD_TGT', message: /a minion can set freely/ };
     await t.throwsAsync(bridge.plan('db.make-user', asking('G@id:web1', caller)), problem);
   }
   t.deepEqual((await bridge.plan('db.make-user', asking('web1'))).groups, { all: ['web1'] });

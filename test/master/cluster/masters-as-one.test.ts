@@ -407,7 +407,7 @@ test.serial('a job that was not confirmed, and may have been published, is audit
   t.is(records.length, 1);
   t.like(records[0], {
     outcome: 'failed',
-    detail: 'it was not confirmed, and may have been published',
+    detail: 'the write was not confirmed; the job may have been published',
   });
   await minion.stop();
 });

@@ -80,7 +80,7 @@ test('the state and the keys of a master become those of a cluster, and of a mas
   });
   await t.throwsAsync(restoreMasterStore(config, path.join(root, 'backup')), {
     code: 'ERR_STORE_BACKUP',
-    message: /is that of its cluster/,
+    message: /its store belongs to the cluster/,
   });
 
   const member = await start(config);

@@ -122,7 +122,10 @@ test('no password of a repository or header of a webhook is shown', async (t) =>
 test('a password over http, and remotes that no backend serves, are told', async (t) => {
   const plain = 'gitfs_remotes: [{"http://a.test/x": [{user: a}, {password: b}]}]\n';
   const loading = loadMasterConfig(directory(`fileserver_backend: [gitfs]\n${plain}`));
-  await t.throwsAsync(loading, { code: 'ERR_OPTION_TYPE', message: /a password would be sent over http/ });
+  await t.throwsAsync(loading, {
+    code: 'ERR_OPTION_TYPE',
+    message: /a password would be sent over http/,
+  });
   const { warnings } = await loadMasterConfig(directory(plain));
   t.regex(String(warnings[0]?.message), /fileserver_backend does not name gitfs/);
 });

@@ -693,7 +693,10 @@ test('a Keystone that is away is no wrong password', async (t) => {
 
 test('an address of version 2.0 is told at the start', async (t) => {
   const at = (authUrl: string) => createKeystoneBackend({ authUrl, domain: 'Default' });
-  t.regex((await at('http://localhost:35357/v2.0').obstacle?.()) ?? '', /no Keystone has any more/);
+  t.regex(
+    (await at('http://localhost:35357/v2.0').obstacle?.()) ?? '',
+    /Keystone no longer supports/,
+  );
   t.is(await at('http://localhost:5000/v3').obstacle?.(), undefined);
 });
 

@@ -156,7 +156,7 @@ test('a jid that a job has is taken for more minions of the same function, and f
   const publish = (minion: string, fun: string) =>
     master.jobs.publish({ tgt: [minion], tgtType: 'list', fun, jid: '20200102030405678901' });
   await publish('m1', 'test.ping');
-  const taken = { code: 'ERR_ARGS', message: /there is a job/ };
+  const taken = { code: 'ERR_ARGS', message: /already exists/ };
   await t.throwsAsync(publish('m1', 'test.ping'), taken);
   await t.throwsAsync(publish('m2', 'test.echo'), taken);
   const second = await publish('m2', 'test.ping');

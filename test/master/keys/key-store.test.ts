@@ -251,7 +251,7 @@ test('an unknown id is refused by name, escaped', async (t) => {
   const store = await openIn(t, temporaryDirectory(t), { takesNewId: () => true });
   for (const work of [store.accept('a"'), store.reject('a"'), store.delete('a"')]) {
     const error = await t.throwsAsync(work, { instanceOf: KeyError, code: 'ERR_KEY_UNKNOWN' });
-    t.is(error?.message, 'there is no key of "a\\""');
+    t.is(error?.message, '"a\\"" has no key');
   }
 });
 
@@ -344,7 +344,7 @@ test('an expression that would explode is answered, one that cannot be read is t
   const rules = await openWith(t, directory, { autosignFile: file });
   t.is(await rules.decide('a'.repeat(2000)), 'pend');
   t.deepEqual(rules.problems(), [
-    { file, reason: 'line 2 is a regular expression that is not supported' },
+    { file, reason: 'line 2 contains an unsupported regular expression' },
   ]);
 });
 
@@ -353,7 +353,7 @@ test('a file that others may write to is ignored, with its reason', async (t) =>
   const file = write(path.join(directory, 'sign'), '*\n', 0o646);
   const rules = await openWith(t, directory, { autosignFile: file });
   t.is(await rules.decide('web'), 'pend');
-  t.deepEqual(rules.problems(), [{ file, reason: 'others may write to it' }]);
+  t.deepEqual(rules.problems(), [{ file, reason: 'it is writable for other users' }]);
   chmodSync(file, 0o664);
   await rules.refresh();
   t.is(await rules.decide('web'), 'pend');

@@ -698,7 +698,10 @@ schedule:
   const refused = report.findings.filter(({ outcome }) => outcome === 'refused');
   const meanings = refused.map(({ name, meaning }) => `${name} ${meaning}`).join('\n');
   t.regex(meanings, /^gitfs_remotes The master does not start: .*nonsense/m);
-  t.regex(meanings, /^external_auth:mysql It has no effect\. external_auth: mysql: is not supported/m);
+  t.regex(
+    meanings,
+    /^external_auth:mysql It has no effect\. external_auth: mysql: is not supported/m,
+  );
   t.regex(meanings, /^renderer It has no effect\. .*"gpg" is not served/m);
   t.regex(meanings, /^schedule:one:function It has no effect\. .*unknown runner nosuch\.fun/m);
   t.notRegex(meanings, /external_auth: ldap|auth\.ldap/);

@@ -123,9 +123,9 @@ test('an invalid reactor, one beyond the limit, and a request of a user are refu
   const { master } = await startReactor(t, {}, {}, () => []);
   const add = async (...arg: readonly WireValue[]): Promise<string> =>
     String((await master.runners.run({ fun: 'reactor.add', arg })).return);
-  t.regex(await add('infra/**', 'relative.sls'), /expected a glob on tags, and files/);
-  t.regex(await add('', '/a.sls'), /expected a glob on tags, and files/);
-  t.regex(await add('a', new Array(101).fill('/a.sls')), /no more than 1000 reactors of 100 files/);
+  t.regex(await add('infra/**', 'relative.sls'), /requires a tag glob and files/);
+  t.regex(await add('', '/a.sls'), /requires a tag glob and files/);
+  t.regex(await add('a', new Array(101).fill('/a.sls')), /at most 1000 reactors of 100 files/);
   const by = { who: { kind: 'user', name: 'fred' }, rule: 'test' } as const;
   const call = { fun: 'reactor.add', arg: ['a/b', '/a.sls'], by };
   const { return: answer } = await master.runners.run(call);

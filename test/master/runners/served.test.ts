@@ -49,7 +49,7 @@ test('survey.diff compares what the others return with what most return, each in
         }
       },
     },
-    targets: { resolveWithin: () => ({ minions: [], missing: [], isNarrowed: false }) },
+    targets: { resolveWithin: async () => ({ minions: [], missing: [], isNarrowed: false }) },
   });
   let turns = 0;
   const ended = new AbortController();

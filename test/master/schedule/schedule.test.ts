@@ -54,7 +54,10 @@ for (const [entry, message] of [
   [{ function: 'ping', seconds: 1 }, /x: function: expected module.function/],
   [{ function: 'a.b' }, /x: expected one of seconds/],
   [{ function: 'a.b', seconds: 1, cron: '* * * * *' }, /x: expected one of/],
-  [{ function: 'a.b', cron: '60 * * * *' }, /x: cron: 60 is not a valid value for a field with 0 to 59/],
+  [
+    { function: 'a.b', cron: '60 * * * *' },
+    /x: cron: 60 is not a valid value for a field with 0 to 59/,
+  ],
   [{ function: 'a.b', cron: '* * *' }, /x: cron: expected five fields/],
   [{ function: 'a.b', when: 'soon' }, /x: when: expected a time/],
   [{ function: 'a.b', seconds: 1, maxrunning: 0 }, /x: maxrunning: expected/],

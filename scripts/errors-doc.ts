@@ -1,0 +1,69 @@
+// Writes meaning, action and retry of each code into the tables of docs/errors.md, from the error
+// tables of the rooms. A new code needs a row with its name in one section of the page. With --check
+// it only compares them.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { policyErrors } from '#acl';
+import { commandErrors } from '#cli/errors.ts';
+import { clientErrors, sharedMasterErrors } from '#client';
+import { configErrors } from '#config';
+import { bridgeErrors } from '#heat-bridge';
+import { authenticationErrors, authorizationErrors, keyErrors, masterErrors } from '#master';
+import { protocolErrors } from '#minion-protocol/errors.ts';
+import { transportErrors } from '#minion-protocol/transport/transport.ts';
+import type { ErrorEntry } from '#runtime';
+import { runtimeErrors } from '#runtime/optional-package.ts';
+import { workErrors } from '#runtime/work-budget.ts';
+import { saltApiErrors } from '#salt-api';
+import { processErrors } from '#server/process/errors.ts';
+import { storeErrors } from '#store';
+import { templateErrors } from '#template';
+
+/** The error tables of all rooms. */
+export const errorTables: readonly Readonly<Record<string, ErrorEntry>>[] = [
+  runtimeErrors,
+  workErrors,
+  protocolErrors,
+  transportErrors,
+  storeErrors,
+  configErrors,
+  policyErrors,
+  keyErrors,
+  masterErrors,
+  authenticationErrors,
+  authorizationErrors,
+  saltApiErrors,
+  clientErrors,
+  sharedMasterErrors,
+  bridgeErrors,
+  commandErrors,
+  processErrors,
+  templateErrors,
+];
+
+const file = new URL('../docs/errors.md', import.meta.url);
+const head = ['code', 'meaning', 'what to do', 'same call may succeed later'];
+
+/** Returns the page with its tables of codes as the error tables have them. */
+function withErrorTables(page: string): string {
+  const entries = new Map(errorTables.flatMap((table) => Object.entries(table)));
+  return page.replaceAll(/^\| code .*\n\|[ -|]*\n(?:\| `ERR_.*\n)+/gm, (table) => {
+    const codes = [...table.matchAll(/^\| `(ERR_\w+)`/gm)].map(([, code]) => code);
+    const rows = codes.flatMap((code = '') => {
+      const entry = entries.get(code);
+      if (entry === undefined) return [];
+      return [[`\`${code}\``, entry.meaning, entry.action, entry.retry === true ? 'yes' : 'no']];
+    });
+    const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |\n`;
+    return [head, head.map(() => '---'), ...rows].map(line).join('');
+  });
+}
+
+if (import.meta.main || process.argv[1]?.endsWith('docs.js')) {
+  const before = readFileSync(file, 'utf8');
+  const page = withErrorTables(before);
+  if (!process.argv.includes('--check')) writeFileSync(file, page);
+  else if (before !== page) {
+    process.stderr.write('docs/errors.md is out of date: run node scripts/errors-doc.ts\n');
+    process.exitCode = 1;
+  }
+}

@@ -1,0 +1,99 @@
+/** Work that one minion can cause with the mine, and that reaches no other. */
+
+import test from 'ava';
+import { resolveMasterConfig } from '#config';
+import { rulesOf } from '#config/policy-rules.ts';
+import { TargetResolver } from '#master/jobs/targets.ts';
+import { factsOf, type WireMap, type WireValue } from '#minion-protocol';
+import { MineReader } from '#salt/mine/mine-reader.ts';
+import { MineStore } from '#salt/mine/mine-store.ts';
+import { createMemoryStore } from '#store';
+import { gateOf, policyOf } from '../../helpers/policies.ts';
+import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
+import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';
+import { canonicalWire } from '../../helpers/vectors.ts';
+
+async function ask(
+  { ask }: VectorMaster,
+  name: string,
+  load: Record<string, WireValue>,
+): Promise<string> {
+  const vector = recorded('aes_functions', name);
+  const nonce = freshNonce();
+  const answer = await ask(altered(vector, { load: { ...load, nonce } }));
+  return canonicalWire(openReply(vector, answer, nonce));
+}
+
+function guarded(allow_tgt: WireValue, allow_tgt_type: string): WireMap {
+  return { __data__: 'secret', __saltmine_acl__: 1, allow_tgt, allow_tgt_type };
+}
+
+const programs = ['E@x{1000}', 'E@y{1000}', '*'].join(' or ');
+
+for (const [title, tgt, tgtType] of [
+  ['a glob of brackets', '['.repeat(200_000), 'glob'],
+  ['many programs of regular expressions', Array(90).fill('E@x{1000}').join(' or '), 'compound'],
+  ['one large program', 'x{1000}'.repeat(100), 'pcre'],
+] as const) {
+  test(`a mine query with ${title} finds nothing, and is counted by its reason`, async (t) => {
+    const master = await startVectorMaster(t);
+    await ask(master, '_mine v3', {});
+    const found = await ask(master, '_mine_get one function v3', { tgt, tgt_type: tgtType });
+    t.is(found, canonicalWire({}));
+    t.is((await master.counters())['mine-work-limit'], 1);
+  });
+}
+
+test('a value with a costly allow_tgt is not stored, and others of the request are', async (t) => {
+  const master = await startVectorMaster(t);
+  const data = {
+    a: guarded('['.repeat(60_000), 'glob'),
+    b: guarded(programs, 'compound'),
+    c: guarded(
+      Array.from({ length: 3000 }, (_, at) => `web${at}`),
+      'list',
+    ),
+    d: 1,
+  };
+  t.is(await ask(master, '_mine v3', { data }), canonicalWire(false));
+  t.is((await master.counters())['mine-allow-tgt'], 2);
+  const stored: string[] = [];
+  for await (const { key } of master.store.list(['mine'])) stored.push(key.at(-1) ?? '');
+  t.deepEqual(stored, ['c', 'd']);
+});
+
+test('a costly allow_tgt that is in the store withholds its own value alone', async (t) => {
+  const ids = ['db1', 'web1', 'web2'];
+  const mine = new MineStore({
+    store: createMemoryStore(),
+    isOn: true,
+    maxBytes: 10_000_000,
+    maxValueBytes: 1_000_000,
+    keepMarksMs: 60_000,
+    now: () => 0,
+  });
+  const reader = new MineReader({
+    mine,
+    targets: new TargetResolver({
+      acceptedIds: () => ids,
+      isAccepted: () => true,
+      factsOf: () => ({ grains: factsOf({}), pillar: factsOf({}) }),
+      isDataCached: true,
+      nodegroups: {},
+    }),
+    gate: gateOf(policyOf(rulesOf(resolveMasterConfig()))),
+    trustsGrains: false,
+    maxBytes: 10_000_000,
+  });
+  const funs = Array.from({ length: 100 }, (_, at) => `f${at}`);
+  for (const id of ids) {
+    const value = id === 'db1' ? guarded(programs, 'compound') : guarded('web*', 'glob');
+    const data = Object.fromEntries(funs.map((fun) => [fun, value]));
+    await mine.update(id, { data, clear: false }, undefined);
+  }
+  const answer = await reader.read('web1', { target: { tgt: '*' }, funs, isByFunction: true });
+  t.true(answer.ok && answer.isWithheld);
+  for (const fun of funs) {
+    t.deepEqual(answer.ok && answer.value[fun], { web1: 'secret', web2: 'secret' });
+  }
+});
