@@ -60,7 +60,7 @@ function explainEntry(
   if (isRight(toPlain(list.value))) return [];
   const expected = 'regular expressions (without lookaround and back-references)';
   if (!isRight([])) {
-    const problem = `it cannot be read, expected ${expected}`;
+    const problem = `cannot be read, expected ${expected}`;
     return [new ConfigError('ERR_OPTION_TYPE', list.origin, problem)];
   }
   const items = itemsOf(list).filter(({ value }) => !isRight([toPlain(value)]));

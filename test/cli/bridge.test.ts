@@ -178,7 +178,7 @@ test('lint says what is wrong and where, and ends with 1', async (t) => {
   const file = catalog(t, good);
   const { code, stdout, stderr } = await runCli(['bridge', 'lint', file]);
   t.is(code, 1);
-  t.is(stdout, `${file}:10: demo.echo: parameters.level: no argument has this parameter\n`);
+  t.is(stdout, `${file}:10: demo.echo: parameters.level: no argument uses this parameter\n`);
   t.is(stderr, '1 commands are valid.\n');
 });
 

@@ -633,7 +633,7 @@ test('a program is told all mistakes of its options at once, in maps and lists t
     'saltbridge:acl:rules:one:rate: must be a number, a slash, and second, minute, hour or day',
     'saltbridge:reactions:two: do.run.fun: expected module.function',
     'saltbridge:reactions:two: rate: must be a number, a slash, and second, minute, hour or day',
-    'gitfsRemotes[0]: ext::sh: ext is none of saltbridge: git: protocols (https, http, ssh, git)',
+    'gitfsRemotes[0]: ext::sh: the protocol ext is not permitted: saltbridge: git: protocols lists https, http, ssh, git',
   ]);
 });
 

@@ -379,14 +379,14 @@ const underivable: readonly (readonly [what: string, sls: string, reason: RegExp
   [
     'a templated function',
     'go:\n  local.{{ data.fun }}:\n    - tgt: web1\n',
-    /function from a template|cannot be read/,
+    /function from a template|cannot be determined/,
   ],
   [
     'a templated name of a function',
     'go:\n  runner.state.{{ data.fun }}:\n    - args: []\n',
     /function from a template/,
   ],
-  ['a call that is wholly templated', '{{ data.calls }}\n', /cannot be read/],
+  ['a call that is wholly templated', '{{ data.calls }}\n', /cannot be determined/],
   ['a file in Python', '#!py\ndef run():\n  return {}\n', /"py" is not served/],
   ['a part of another file', "{% include 'b.sls' %}\n", /other files/],
   [
