@@ -67,7 +67,8 @@ export class MuranoCatalog {
     for (const definition of definitions) {
       const { name, type, entry_point: entryPoint, argument } = definition;
       const found = commands.list().find((it) => it.definition.name === definition.command);
-      if (found === undefined) throw catalogError(name, 'command', 'no command in the catalog has this name');
+      if (found === undefined)
+        throw catalogError(name, 'command', 'no command in the catalog has this name');
       const properties = found.definition.parameters?.properties;
       if (
         argument !== undefined &&

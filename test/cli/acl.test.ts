@@ -156,7 +156,7 @@ test('the output of acl learn passes acl check, and acl replay lists its changes
   t.is(replayed.code, 1);
   t.regex(replayed.stdout, /^denied: vecminion signal site\/a \(1 times/m);
   t.regex(replayed.stdout, /^allowed: vecminion signal my\/tag \(2 times/m);
-  t.regex(replayed.stdout, /3 decisions on 4 requests, 2 otherwise\n$/);
+  t.regex(replayed.stdout, /3 decisions on 4 requests, 2 would change\n$/);
 });
 
 test('replay ends with 0 where nothing would be otherwise', async (t) => {
@@ -165,7 +165,7 @@ test('replay ends with 0 where nothing would be otherwise', async (t) => {
   writeFileSync(file, 'saltbridge:\n  acl:\n    signals:\n      - tag: site/*\n');
   const { code, stdout } = await site.run('replay', file);
   t.is(code, 0, stdout);
-  t.is(stdout, '3 decisions on 4 requests, 0 otherwise\n');
+  t.is(stdout, '3 decisions on 4 requests, 0 would change\n');
 });
 
 test('check of a file looks at its rules, not at those in force', async (t) => {

@@ -272,7 +272,10 @@ test('lint, docs and types know plans', async (t) => {
   const file = catalog(t, planned);
   t.is((await runCli(['bridge', 'lint', file])).stderr, '2 commands and 1 plans are valid.\n');
   const bad = catalog(t, planned.replace('needs: [one]', 'needs: [two]'));
-  t.regex((await runCli(['bridge', 'lint', bad])).stdout, /demo\.twice: steps: circular dependency/);
+  t.regex(
+    (await runCli(['bridge', 'lint', bad])).stdout,
+    /demo\.twice: steps: circular dependency/,
+  );
   const docs = await runCli(['bridge', 'docs', file]);
   t.true(docs.stdout.includes('## `demo.twice`'));
   t.true(docs.stdout.includes('| `all` | 1 | 3 | Those who say it. |'));

@@ -78,7 +78,7 @@ test('standard input that holds nothing is refused in words', async (t) => {
   const { saltbridge } = await openBridge(t);
   const { code, stderr } = await saltbridge(add('a'), []);
   t.is(code, 64);
-  t.is(stderr, "saltbridge: signal: must not be empty\n");
+  t.is(stderr, 'saltbridge: signal: must not be empty\n');
 });
 
 test('enroll import reads all of standard input, and characters are not cut between writes', async (t) => {

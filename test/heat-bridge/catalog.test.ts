@@ -23,7 +23,11 @@ function compile(body: object, name = 'a.b'): Catalog {
 
 const refused: readonly (readonly [why: string, body: object, named: RegExp])[] = [
   ['neither a function nor a state', base, /exactly one of function, state and install/],
-  ['both', { ...base, function: 'test.echo', state: 'x' }, /exactly one of function, state and install/],
+  [
+    'both',
+    { ...base, function: 'test.echo', state: 'x' },
+    /exactly one of function, state and install/,
+  ],
   ['an unknown field', { ...base, function: 'test.echo', fun: 'x' }, /fun: there is no such key/],
   ['a function in two parts by a comma', { ...base, function: 'test.ping,cmd.run' }, /function/],
   ['a function with look-alike letters', { ...base, function: 'tеst.echo' }, /function/],

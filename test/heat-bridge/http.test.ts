@@ -327,6 +327,11 @@ test('a caller sees the plans of whose commands a rule permits it each', async (
   ]);
   for (const { status, json: refused } of await Promise.all(told)) {
     t.is(status, 404);
-    t.like(refused, { error: { code: 'ERR_PLAN_UNKNOWN', message: 'the plan does not exist, or no rule permits it' } });
+    t.like(refused, {
+      error: {
+        code: 'ERR_PLAN_UNKNOWN',
+        message: 'the plan does not exist, or no rule permits it',
+      },
+    });
   }
 });

@@ -207,7 +207,7 @@ for (const wire of WIRES) {
       const { owner, _errors: errors, ...more } = await pillarOf(site, HOSTILE, named);
       t.deepEqual([owner, more], [HOSTILE, {}]);
       t.is(Array.isArray(errors) ? errors.length : 0, 1);
-      t.regex(String(errors), /^ext_pillar cmd_yaml is not asked because a minion names it/);
+      t.regex(String(errors), /^ext_pillar cmd_yaml is not queried: only the minion names it/);
       // What is on a minion's own command line lies over its own answer, and over nothing else.
       const override = { grains, pillar_override: { password: 'x' } };
       t.deepEqual(

@@ -135,9 +135,21 @@ test('an installation of which a state failed has failed', async (t) => {
 });
 
 const wrong: readonly (readonly [string, object, RegExp])[] = [
-  ['a path', { files: [{ path: { parameter: 'p' }, content: '' }] }, /a parameter is permitted only/],
-  ['a program', { scripts: [{ name: 'a', command: [{ parameter: 'p' }] }] }, /a parameter is permitted only/],
-  ['text for a shell', { scripts: [{ name: 'a', command: { parameter: 'p' } }] }, /is permitted only/],
+  [
+    'a path',
+    { files: [{ path: { parameter: 'p' }, content: '' }] },
+    /a parameter is permitted only/,
+  ],
+  [
+    'a program',
+    { scripts: [{ name: 'a', command: [{ parameter: 'p' }] }] },
+    /a parameter is permitted only/,
+  ],
+  [
+    'text for a shell',
+    { scripts: [{ name: 'a', command: { parameter: 'p' } }] },
+    /is permitted only/,
+  ],
   ['a package', { packages: [{ name: { parameter: 'p' } }] }, /a parameter is permitted only/],
   ['an address', { tarballs: [{ directory: '/a', url: { parameter: 'p' } }] }, /is permitted only/],
   ['nothing', { packages: ['curl'] }, /does not use this parameter/],

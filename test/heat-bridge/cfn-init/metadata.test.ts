@@ -375,7 +375,11 @@ test('the files of a run share one bound of bytes and of tags', (t) => {
   const depth = (levels: number, text: string): string =>
     `${'{{#a}}'.repeat(levels)}${text}${'{{/a}}'.repeat(levels)}`;
   // A file renders 1,000 times 2,000 bytes, or 12,221 tags that write nothing.
-  isRefused(t, files(3, depth(3, 'x'.repeat(2_000))), /: content: the contents exceed 4194304 bytes in total/);
+  isRefused(
+    t,
+    files(3, depth(3, 'x'.repeat(2_000))),
+    /: content: the contents exceed 4194304 bytes in total/,
+  );
   isRefused(t, files(9, depth(4, '')), /: content: the templates render more than 100000 tags/);
 });
 
@@ -495,7 +499,9 @@ test('Mustache that cannot be read, or that grows without end, is refused', (t) 
   }
   const ten = Array.from({ length: 10 }, () => 1);
   const nested = `${'{{#a}}'.repeat(9)}xxxxxxxxxx${'{{/a}}'.repeat(9)}`;
-  t.throws(() => renderMustache(nested, { a: ten }, within(1000)), { message: /(?:more than|exceed) 1000/ });
+  t.throws(() => renderMustache(nested, { a: ten }, within(1000)), {
+    message: /(?:more than|exceed) 1000/,
+  });
   const silent = nested.replaceAll('x', '');
   t.throws(() => renderMustache(silent, { a: ten }, within(1000)), {
     message: /more than 100000 tags/,

@@ -280,10 +280,7 @@ test.serial('inline SLS runs only where it is pinned, with its inputs as pillar'
   const [pinned, ...refused] = await results(heat, 4);
   t.is(pinned?.values.deploy_status_code, 0);
   const reasons = refused.map(({ values }) => String(values.deploy_stderr));
-  t.regex(
-    reasons[0] ?? '',
-    /^refused: group salt: no catalog entry permits this inline SLS/,
-  );
+  t.regex(reasons[0] ?? '', /^refused: group salt: no catalog entry permits this inline SLS/);
   t.regex(reasons[1] ?? '', /^refused: site\.sls: .*plain text to YAML/);
   t.regex(reasons[2] ?? '', /^refused: site\.sls: /);
   t.is(seen.length, 1);
@@ -438,7 +435,10 @@ test.serial(
     t.is((await show(stage)).deployments[0]?.state, 'signalling');
     heat.status = 403;
     await done(stage);
-    t.regex((await show(stage)).deployments[0]?.reason ?? '', /^the result could not be sent to Heat: answered 403/);
+    t.regex(
+      (await show(stage)).deployments[0]?.reason ?? '',
+      /^the result could not be sent to Heat: answered 403/,
+    );
     t.is(seen.length, 1);
   },
 );

@@ -83,7 +83,10 @@ test('an enrolment whose machine does not come in time expires, with its pending
   const failing = [unused, given].map(({ enrolment }) => enroll.signedIn(enrolment.number));
   stage.clock.now += 60_000;
   for (const one of failing) {
-    await t.throwsAsync(within('its end', one), { code: 'ERR_ENROLL_FAILED', message: /before it expired|before the deadline/ });
+    await t.throwsAsync(within('its end', one), {
+      code: 'ERR_ENROLL_FAILED',
+      message: /before it expired|before the deadline/,
+    });
   }
   t.deepEqual(await stage.master.keys.list(), []);
 });

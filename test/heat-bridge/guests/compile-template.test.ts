@@ -145,7 +145,11 @@ const refused: readonly (readonly [string, Readonly<Record<string, RoleText>>, R
     { a: { reads: { x: 'nobody/x' } } },
     /unknown role "nobody" \(roles: a\)/,
   ],
-  ['a value that nobody writes', { a: { reads: { x: 'b/x' } }, b: {} }, /role b does not write "x"/],
+  [
+    'a value that nobody writes',
+    { a: { reads: { x: 'b/x' } }, b: {} },
+    /role b does not write "x"/,
+  ],
   [
     'two writers of one value',
     { a1: { role: 'a', writes: { x: {} } }, a2: { role: 'a', writes: { x: {} } } },

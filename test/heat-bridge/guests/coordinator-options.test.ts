@@ -75,7 +75,9 @@ test('a frame of ZooKeeper that is too long ends the connection', async (t) => {
       timeoutMs,
       onChange: () => {},
     });
-  await t.throwsAsync(open([0x7f, 255, 255, 255], 2_000), { message: /invalid frame size: 2147483647/ });
+  await t.throwsAsync(open([0x7f, 255, 255, 255], 2_000), {
+    message: /invalid frame size: 2147483647/,
+  });
   await t.throwsAsync(open([255, 255, 255, 255], 2_000), { message: /invalid frame size: -1/ });
   // A record that ends early, and a session that is refused.
   await t.throwsAsync(open([0, 0, 0, 2, 0, 0], 2_000), { instanceOf: RangeError });

@@ -48,7 +48,11 @@ const refused: readonly (readonly [why: string, body: object, named: RegExp])[] 
   ['a group nobody knows', steps({ grant: { ...grant, group: 'slaves' } }), /unknown group slaves/],
   ['a step nobody knows', steps({ note: { ...note, needs: ['ready'] } }), /unknown step ready/],
   ['a circle', steps({ grant: { ...grant, needs: ['note'] } }), /circular dependency/],
-  ['a step that needs itself', steps({ note: { ...note, needs: ['note'] } }), /circular dependency/],
+  [
+    'a step that needs itself',
+    steps({ note: { ...note, needs: ['note'] } }),
+    /circular dependency/,
+  ],
   [
     'a parameter that the command does not have',
     steps({ note: { ...note, params: { user: 'user', cmd: 'user' } } }),
@@ -95,7 +99,11 @@ const refused: readonly (readonly [why: string, body: object, named: RegExp])[] 
     steps({ note: { ...note, params: { user: { template: '{{ user }}' } } } }),
     /must be the name of a parameter/,
   ],
-  ['a part of nothing', groups({ first: { select: 'first' } }), /from and select must be set together/],
+  [
+    'a part of nothing',
+    groups({ first: { select: 'first' } }),
+    /from and select must be set together/,
+  ],
   [
     'a part of no group',
     groups({ first: { from: 'nodes', select: 'first' } }),

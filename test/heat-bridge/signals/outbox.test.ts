@@ -588,10 +588,7 @@ test('a minion has no more signals held than held_per_minion, and others have th
   const refused = fired.filter(({ tag }) => tag === 'signal/refused');
   t.deepEqual(
     refused.map(({ data }) => [data.id, data.reason]),
-    Array(2).fill([
-      'm1',
-      'too many signals of this minion are held for unregistered handles',
-    ]),
+    Array(2).fill(['m1', 'too many signals of this minion are held for unregistered handles']),
   );
   t.is((await outbox.list()).length, 3);
 });

@@ -127,5 +127,5 @@ test('a password over http, and remotes that no backend serves, are told', async
     message: /a password would be sent over http/,
   });
   const { warnings } = await loadMasterConfig(directory(plain));
-  t.regex(String(warnings[0]?.message), /fileserver_backend does not name gitfs/);
+  t.regex(String(warnings[0]?.message), /gitfs_remotes has no effect/);
 });

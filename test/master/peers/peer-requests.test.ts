@@ -198,7 +198,7 @@ test('a rule that goes by grains reaches nobody by them alone', async (t) => {
     target: { tgt: 'web1' },
   });
   t.is(explanation.decision.effect, 'deny');
-  t.regex(JSON.stringify(explanation), /grains permit nothing by themselves/);
+  t.regex(JSON.stringify(explanation), /grains alone grant nothing/);
 });
 
 test('nodegroups are those of the master', async (t) => {

@@ -116,7 +116,7 @@ test('parameters that are too large are refused before they are read', async (t)
     'content-length': String(length),
   });
   t.is(status, 400);
-  t.regex(JSON.parse(body).error.message, /larger than/);
+  t.regex(JSON.parse(body).error.message, /exceed/);
 });
 
 test('a caller that ends its stream ends what was followed for it', async (t) => {

@@ -107,7 +107,7 @@ test('listed hosts are asked as by Salt, within bounds, and no others', async (t
   const refused: readonly (readonly [string, WireMap, RegExp])[] = [
     ['http://127.0.0.1:1/', {}, /127\.0\.0\.1:1 is not listed under saltbridge: http_query: hosts/],
     // The list names no address of it, and this one is not public.
-    [`${named}/`, {}, /localhost leads to .*, which its endpoint does not list/],
+    [`${named}/`, {}, /localhost resolves to .*, which its endpoint does not permit/],
     [`http://u:secret-1@127.0.0.1:${port}/`, {}, /use username and password/],
     ['file:///etc/passwd', {}, /must be an http/],
     [`${origin}/`, { method: 'TRACE' }, /method must be one of/],

@@ -52,7 +52,7 @@ for (const [entry, now, expected, last] of [
 
 for (const [entry, message] of [
   [{ function: 'ping', seconds: 1 }, /x: function: expected module.function/],
-  [{ function: 'a.b' }, /x: expected one of seconds/],
+  [{ function: 'a.b' }, /x: expected one of: an interval/],
   [{ function: 'a.b', seconds: 1, cron: '* * * * *' }, /x: expected one of/],
   [
     { function: 'a.b', cron: '60 * * * *' },
