@@ -52,19 +52,24 @@ export function groupsOf({ globs, nodegroups, projects }: HandleGroups): HandleG
   };
 }
 
+/** Start of the owner's name if a project of Keystone registered the handle. */
+const ofProject = 'project:';
+
 /**
  * Compiles a test whether a minion is in any of the groups. The test reads current memberships on
- * each call.
+ * each call. The groups of a project contain no minion that was enrolled for another project.
  */
 export function compileGroups(
-  { globs = [], nodegroups = [], projects = [] }: HandleGroups,
+  { globs = [], nodegroups = [], projects = [], owner = '' }: HandleGroups & { owner?: string },
   { isInNodegroup, projectOf }: Pick<GroupMembership, 'isInNodegroup' | 'projectOf'>,
 ): (minion: string) => boolean {
   const tests = globs.map((glob) => compileGlob(glob));
   const names = new Set(projects);
+  const own = owner.startsWith(ofProject) ? owner.slice(ofProject.length) : undefined;
   return (minion) => {
+    const project = names.size === 0 && own === undefined ? undefined : projectOf(minion);
+    if (own !== undefined && project !== undefined && project !== own) return false;
     if (tests.some((test) => test(minion))) return true;
-    const project = names.size === 0 ? undefined : projectOf(minion);
     if (project !== undefined && names.has(project)) return true;
     return nodegroups.some((name) => isInNodegroup(minion, name));
   };

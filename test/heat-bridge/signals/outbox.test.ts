@@ -737,6 +737,22 @@ test('a handle for groups takes the signals of who is in one of them, and of nob
   );
 });
 
+test('the groups of a project contain no minion of another project', async (t) => {
+  const { handles, signal, told, outbox } = await openTestSignals(t, [], {
+    nodegroups: { db: ['theirs-3', 'web4'] },
+    projects: { 'web-1': 'p1', 'web-2': 'p2', 'theirs-3': 'p2' },
+  });
+  const { minions: _minions, ...rest } = ownedHandle('project:p1', 'm1');
+  await handles.add({ ...rest, globs: ['web*'], nodegroups: ['db'], projects: ['p1', 'p2'] });
+  for (const minion of ['web-2', 'theirs-3', 'web-1', 'web4']) await signal(minion, 'heat/ready');
+  await told('signal/accepted', 2);
+  const states = (await outbox.list()).map(({ minion, state }) => `${minion} ${state}`).sort();
+  t.deepEqual(
+    states.filter((it) => it.endsWith('held')),
+    ['theirs-3 held', 'web-2 held'],
+  );
+});
+
 test('a handle that lists the minion comes before those for its groups, of which the first has it', async (t) => {
   let now = Date.now();
   const state = memoryState(() => now);
