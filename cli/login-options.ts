@@ -14,7 +14,10 @@ export interface LoginOptions {
   readonly password?: string;
 }
 
-/** Returns the eauth to log in with, or `undefined` for the account that runs the command. */
+/**
+ * Returns the eauth to log in with. If it is `undefined`, the command does not log in, and has the
+ * rights of the account that runs it.
+ */
 export function eauthOf({ auth, eauth, externalAuth }: LoginOptions): string | undefined {
   return auth ?? eauth ?? externalAuth;
 }

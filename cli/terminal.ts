@@ -91,7 +91,7 @@ export interface Colors {
   readonly end: string;
 }
 
-/** Colours for a terminal. */
+/** Escape sequences for output to a terminal. */
 export const terminalColors: Colors = {
   red: '\x1b[0;31m',
   green: '\x1b[0;32m',
@@ -106,7 +106,7 @@ export const terminalColors: Colors = {
   end: '\x1b[0;0m',
 };
 
-/** No colours: for pipes and files. */
+/** Empty sequences, for output to pipes and files. */
 export const noColors: Colors = {
   red: '',
   green: '',

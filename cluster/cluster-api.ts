@@ -10,7 +10,8 @@ const defaultSeconds = 3600;
 const defaultDrainSeconds = 300;
 
 /**
- * Creates the interface. Until the master closes, it also answers masters that join with a ticket.
+ * Creates the `cluster` interface of a member. Until the member closes, it also answers masters
+ * that join with a ticket.
  */
 export function createClusterApi(
   cluster: OpenCluster,

@@ -45,7 +45,7 @@ export class Traces {
     return new Traces(await loadOptionalPackage('@opentelemetry/api', need, load));
   }
 
-  /** Starts the span of a run, in the caller's active span. */
+  /** Starts the span of a run as a child of the active span, and ends it with the run. */
   follow(run: Pick<CommandRun, 'command' | 'id' | 'minions' | 'updates'>): void {
     const { context, trace } = this.#api;
     const { id, command, minions } = run;

@@ -76,7 +76,7 @@ interface LogStoreStatus {
   /** Numbers of repeated entries and of entries that no member encrypted. They had no effect. */
   readonly repeatedEntries: number;
   readonly foreignEntries: number;
-  /** Whether the servers of the log do not answer. */
+  /** Whether the last check of the log failed, for example because no NATS server answered. */
   readonly isCutOff: boolean;
   /** Last known state of the log. */
   readonly health: LogHealth;

@@ -104,7 +104,7 @@ function toRequest(subject: string): Probe {
   return { subject, payload: unreadable };
 }
 
-/** Rejections by the server, collected for one group of tests after the other. */
+/** Collects the server's rejections of one group of subjects at a time. */
 class Refusals {
   readonly #connection: NatsConnection;
   readonly #refused = new Set<string>();
@@ -132,8 +132,8 @@ class Refusals {
   }
 
   /**
-   * Waits for rejections. The server sends them before the reply to a flush, and the client reports
-   * them in a separate turn.
+   * Returns the subjects that the server has rejected. The server sends rejections before its reply
+   * to a flush. The client reports them in the next turn of the event loop.
    */
   async #settled(subjects: readonly string[]): Promise<readonly string[]> {
     await this.#connection.flush();

@@ -28,8 +28,8 @@ export interface Coordinator {
    */
   put(space: string, key: string, written: CoordinatedValue): Promise<boolean>;
   /**
-   * Calls the listener until stopped: after each change of a key, after the end of its space, and
-   * after an outage during which a change may have been missed.
+   * Calls the listener after each change of a key, after its space was deleted, and after an outage
+   * that may have hidden a change. Returns a function that ends the watch.
    */
   watch(space: string, key: string, listener: () => void): () => void;
   /** Returns the size of each value of a space, in bytes. */

@@ -5,7 +5,7 @@ import type { Enrolment } from '#heat-bridge';
 import { AuthenticationError, type StateArea } from '#master';
 import { openSealedKey } from '../sealed-key.ts';
 
-/** Authenticated guest. */
+/** Machine that a valid guest token identifies. */
 export interface Guest {
   /** Id of its minion. */
   readonly minion: string;

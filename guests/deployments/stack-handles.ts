@@ -91,7 +91,10 @@ export async function registerHandles(given: HandlesOfServer): Promise<readonly 
   return problems;
 }
 
-/** Reads a handle: Heat's attribute, or a map with the attribute and options. */
+/**
+ * Reads a handle from a server's metadata: the attribute of a Heat handle, or a map that contains
+ * the attribute as `signal` and may set `emptyIsSuccess`.
+ */
 function readHandle(named: unknown): {
   readonly signal: unknown;
   readonly emptyIsSuccess: boolean;

@@ -39,7 +39,7 @@ const PeerSchema = Type.Object({
 /** Instance of the same project. */
 export type Peer = Readonly<Static<typeof PeerSchema>>;
 
-/** Peers of a guest. */
+/** Schema of the response that lists the peers of a guest. */
 export const PeersSchema = Type.Object({
   project_id: Text,
   /** Id of the guest's own instance, if known. */
@@ -49,7 +49,7 @@ export const PeersSchema = Type.Object({
   truncated: Type.Optional(Type.Literal(true)),
 });
 
-/** Peers of a guest. */
+/** Response that lists the peers of a guest. */
 export type PeerList = Readonly<Static<typeof PeersSchema>>;
 
 type KnownEnrolments = Pick<EnrolmentModule['enrolments'], 'liveOf' | 'liveOfProject'>;

@@ -27,7 +27,7 @@ export interface ResolvedCaller {
   readonly subject: Subject | undefined;
   /** Returns the caller's policy. Default: the policy in force. */
   readonly policy?: () => Policy;
-  /** Fires when the caller's token ends. */
+  /** Aborts when the caller's token becomes invalid. Absent if the caller has no token. */
   readonly ended?: AbortSignal;
 }
 

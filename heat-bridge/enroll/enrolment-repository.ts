@@ -9,7 +9,7 @@ import { type Enrolment, EnrolmentSchema } from './enrolment.ts';
 
 const prefix = 'enrolments';
 
-/** Rows `enrolments/<number>`. */
+/** Stored enrolments. Their keys are `enrolments/<number>`. */
 const enrolmentRow = defineRow({
   name: 'enrolment',
   schema: EnrolmentSchema,

@@ -38,9 +38,9 @@ interface AdmittedKey {
 /** Operations on ids and their keys, for extensions that enrol machines. */
 export interface KeyLifecycle {
   /**
-   * Runs work that decides about an id and then changes its keys. Sign-ins of the id, operations on
-   * its key and other such work run before or after it, so that what it reads stays valid. Must not
-   * be called within such work for the same id, for example in a {@link KeyAcceptanceHook}.
+   * Runs `work`, which reads the key of an id and then changes it. Until it ends, the master
+   * performs no sign-in of this id and no other operation on its key. Deadlocks if it is called
+   * within such work for the same id, for example in a {@link KeyAcceptanceHook}.
    */
   exclusive<T>(id: string, work: () => Promise<T>): Promise<T>;
   /** Returns whether an id may have a key: it has an accepted one, or `minion_ids` permits it. */

@@ -166,10 +166,9 @@ export class KeyStore {
   }
 
   /**
-   * Runs work that decides about the key of an id and then changes it. No other such work of this
-   * id runs meanwhile, so that what it has read stays valid. The work may call the operations of
-   * this store, but neither this method for the same id nor the `…Matching` ones, which would
-   * deadlock.
+   * Runs `work`, which reads the key of an id and then changes it. No other work of this id runs
+   * until it ends. `work` may call the operations of this store, except this method for the same id
+   * and the `…Matching` methods, which would deadlock.
    */
   exclusive<T>(id: string, work: () => Promise<T>): Promise<T> {
     return this.#mutex.run(id, work);

@@ -146,7 +146,7 @@ export class SessionKeys {
     this.#options = options;
   }
 
-  /** Opens the stored sessions. Those of ids that are no longer accepted are deleted. */
+  /** Opens the stored sessions, and deletes the sessions of ids that are no longer accepted. */
   static async open(
     options: SessionKeysOptions,
     isAccepted: (id: string) => boolean,
@@ -452,7 +452,7 @@ export class PublishKey {
     return fresh;
   }
 
-  /** Makes later serials of this master higher than one that another member has assigned. */
+  /** Raises the next serial of this master above a serial that another member has assigned. */
   observe(serial: number): void {
     this.#nextSerial = Math.max(this.#nextSerial, serial + 1);
   }

@@ -18,7 +18,7 @@ export interface BusApi extends Pick<InProcessApi['events'], 'subscribe' | 'fire
 }
 
 /**
- * Creates the interface.
+ * Creates the `events` interface of a master.
  * @param ring storage of events; `undefined` if events are not stored
  */
 export function createBusApi(bus: EventBus, ring?: EventRing): BusApi {

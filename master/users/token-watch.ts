@@ -2,7 +2,7 @@ const roundMs = 1000;
 
 /** Watch for a token in use. */
 export interface Watched {
-  /** Fires when the token ends. */
+  /** Aborts when the token becomes invalid. */
   readonly ended: AbortSignal;
   /** Ends the watch. Must always be called. */
   stop(): void;

@@ -16,7 +16,7 @@ import { UserGate } from './user-gate.ts';
 import { hasFullRights, type UserApiDeps, type UserSession } from './user-session.ts';
 
 /**
- * Creates the interface.
+ * Creates the master's interface for one user. The policy is evaluated at each call.
  * @param open returns the user's session, and is called for each call
  * @throws AuthenticationError
  */

@@ -13,7 +13,7 @@ export interface UserSession {
   readonly subject: UserSubject;
   /** Current policy for the user. */
   readonly policy: Policy;
-  /** Fires when the actions of the session must end. */
+  /** Aborts when the actions of the session must end. */
   readonly ended: AbortSignal;
   /** Releases the session. */
   stop(): void;

@@ -29,9 +29,9 @@ export interface ReactionWorkerOptions extends ReactionCalls {
 /** Performs the queue. Runs of one reaction start in queue order. */
 export class ReactionWorker {
   readonly #options: ReactionWorkerOptions;
-  /** Waiting runs by reaction and jid. */
+  /** Waiting runs, by name of the reaction and jid. */
   readonly #waiting = new Map<string, Map<string, OpenRun>>();
-  /** Number of running runs by reaction. */
+  /** Number of runs in progress, by name of the reaction. */
   readonly #running = new Map<string, number>();
   readonly #work = new Set<Promise<void>>();
 

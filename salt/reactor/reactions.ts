@@ -151,7 +151,7 @@ export interface ReactionCallDeps {
   readonly jobs: Jobs;
   readonly users: Users;
   readonly functions: Functions;
-  /** Returns the named commands of an extension, or `undefined`. */
+  /** Returns the commands of the bridge's catalog, or `undefined` if no extension provides any. */
   readonly commands: () => NonNullable<OpenExtension['commands']> | undefined;
 }
 

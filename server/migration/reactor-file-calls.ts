@@ -18,9 +18,7 @@ export interface ReactorCall {
 /** Calls of a file. */
 interface ReactorFileCalls {
   readonly calls: readonly ReactorCall[];
-  /**
-   * Description and reason of each call, or part of the file, from which no rule can be derived.
-   */
+  /** Calls and parts of the file from which no rule can be derived, each with the reason. */
   readonly underivable: readonly string[];
 }
 

@@ -162,7 +162,10 @@ function filter(
   );
 }
 
-/** Defines a filter for the addresses of a value: one for text, a list for a list. */
+/**
+ * Defines a filter that computes a result for each address in a value. Text has one result, and a
+ * list has a list of results. Without a valid address the result is `None`.
+ */
 function overAddresses(
   run: (address: IpInterface, context: FilterContext) => Value,
 ): FilterDefinition {
