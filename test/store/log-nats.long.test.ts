@@ -92,7 +92,7 @@ onServers('two members over a server that is killed and comes back', async (t) =
     [a.status.health.replicas, a.status.health.currentReplicas, a.status.isAlone],
     [1, 1, false],
   );
-  t.regex(a.status.warnings.join(), /the log has 1 copies/);
+  t.regex(a.status.warnings.join(), /the log has 1 replicas/);
   await t.throwsAsync(a.write([{ op: 'put', key: ['large'], value: Buffer.alloc(1_100_000) }]), {
     instanceOf: StoreError,
     code: 'ERR_STORE_TOO_LARGE',
