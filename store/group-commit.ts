@@ -1,12 +1,38 @@
 import { StoreError } from './errors.ts';
 
-/** A write that waits for a transaction. */
-interface PendingWrite {
+/** A write that waits for a transaction. A class, because closures for each write cost more. */
+class PendingWrite<T> {
+  readonly #work: () => T;
+  readonly #resolve: (result: T) => void;
+  readonly #reject: (error: unknown) => void;
+  #outcome: { readonly result: T } | { readonly error: StoreError } | undefined;
+
+  constructor(work: () => T, resolve: (result: T) => void, reject: (error: unknown) => void) {
+    this.#work = work;
+    this.#resolve = resolve;
+    this.#reject = reject;
+  }
+
   /** Performs the write. If it throws a StoreError, only this write fails, not the transaction. */
-  run(): void;
-  /** Resolves the promise of the write, which is durable now. */
-  done(): void;
-  failed(error: unknown): void;
+  run(): void {
+    try {
+      this.#outcome = { result: this.#work() };
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      this.#outcome = { error };
+    }
+  }
+
+  /** Settles the promise of the write, which is durable now. */
+  done(): void {
+    if (this.#outcome === undefined) return;
+    if ('error' in this.#outcome) this.#reject(this.#outcome.error);
+    else this.#resolve(this.#outcome.result);
+  }
+
+  failed(error: unknown): void {
+    this.#reject(error);
+  }
 }
 
 /**
@@ -16,7 +42,7 @@ interface PendingWrite {
 export class GroupCommit {
   readonly #transaction: (work: () => void) => Promise<unknown>;
   readonly #toError: (cause: unknown) => Promise<StoreError>;
-  #waiting: PendingWrite[] = [];
+  #waiting: Pick<PendingWrite<unknown>, 'run' | 'done' | 'failed'>[] = [];
 
   /**
    * @param transaction runs the work in one transaction and rolls it back if it throws
@@ -37,20 +63,7 @@ export class GroupCommit {
    */
   run<T>(work: () => T): Promise<T> {
     return new Promise((resolve, reject) => {
-      let settle = (): void => {};
-      this.#waiting.push({
-        run: () => {
-          try {
-            const result = work();
-            settle = () => resolve(result);
-          } catch (error) {
-            if (!(error instanceof StoreError)) throw error;
-            settle = () => reject(error);
-          }
-        },
-        done: () => settle(),
-        failed: reject,
-      });
+      this.#waiting.push(new PendingWrite(work, resolve, reject));
       if (this.#waiting.length === 1) void this.#commit();
     });
   }

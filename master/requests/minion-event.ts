@@ -72,13 +72,15 @@ export function minionEventRequest(options: MinionEventOptions): RequestType {
     },
     malformed: () => send(null),
     handle: (request, load) => {
-      const { minionId } = request;
+      const { minionId, bytes } = request;
       const isOld = limits.isFromBefore(request);
       if (isOld) counters.count('event-before-start');
       const maxBytes = limits.config.current.limits.eventBytes;
-      const asked = candidates(load, minionId)
-        .map((event) => trimEvent(event, maxBytes))
-        .filter(({ tag }) => !isOld || isWanted(options, minionId, tag));
+      const events = candidates(load, minionId);
+      // No event is larger than its request.
+      const fitting =
+        bytes <= maxBytes ? events : events.map((event) => trimEvent(event, maxBytes));
+      const asked = fitting.filter(({ tag }) => !isOld || isWanted(options, minionId, tag));
       noteTrimmed(options, minionId, asked);
       const jids = ownJids(options, minionId, asked);
       const permitted = mapMaybePromise(jids, (own) =>
