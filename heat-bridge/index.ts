@@ -65,7 +65,6 @@ export { familyOf, figureOf } from './figures.ts';
 export { groupTexts } from './group-texts.ts';
 export {
   createCallerResolver,
-  ownerNameOf,
   resolveProject,
   tokenHolderOf,
 } from './http/http-caller.ts';
@@ -78,6 +77,7 @@ export { type Credentials, requestToken } from './openstack/log-in.ts';
 export type { DeliveryOutcome } from './openstack/service-answer.ts';
 export { publicServiceUrl } from './openstack/service-catalog.ts';
 export { BridgeOptionsError, keyPath, parseSection, type SectionProblem } from './options.ts';
+export { ownerNameOf } from './owner-name.ts';
 export { PlanCatalog } from './plans/plan-catalog.ts';
 export {
   definePlan,

@@ -70,18 +70,3 @@ export function tokenHolderOf(
   // A missing token gets the same error as an invalid one.
   return host.holdToken(doors.tokenOf(request) ?? '');
 }
-
-/** Returns the name of an owner, unique to the subject. */
-export function ownerNameOf(subject: Subject): string {
-  switch (subject.kind) {
-    case 'minion':
-      return `minion:${subject.id}`;
-    case 'user':
-      return `user:${subject.eauth ?? ''}:${subject.name}`;
-    case 'project':
-      // All users of a project share its registrations.
-      return `project:${subject.project.id}`;
-    default:
-      return `${subject.kind}:${subject.name}`;
-  }
-}

@@ -14,8 +14,9 @@ import {
   type HttpServerContext,
 } from '#master';
 import { BridgeError, type BridgeErrorCode } from '../errors.ts';
+import { ownerNameOf } from '../owner-name.ts';
 import type { RegistrationOwner, RegistrationsApi } from '../registrations.ts';
-import { ownerNameOf, tokenHolderOf } from './http-caller.ts';
+import { tokenHolderOf } from './http-caller.ts';
 import { describeRoute } from './route-schema.ts';
 
 const strict = { additionalProperties: false };

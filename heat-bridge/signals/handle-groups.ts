@@ -5,6 +5,7 @@
 
 import Type, { type Static, type TObject } from 'typebox';
 import { compileGlob } from '#template/python/fnmatch.ts';
+import { projectOfOwner } from '../owner-name.ts';
 
 /** Lookups of a minion's groups when it signals. */
 export interface GroupMembership {
@@ -52,9 +53,6 @@ export function groupsOf({ globs, nodegroups, projects }: HandleGroups): HandleG
   };
 }
 
-/** Start of the owner's name if a project of Keystone registered the handle. */
-const ofProject = 'project:';
-
 /**
  * Compiles a test whether a minion is in any of the groups. The test reads current memberships on
  * each call. The groups of a project contain no minion that was enrolled for another project.
@@ -65,7 +63,7 @@ export function compileGroups(
 ): (minion: string) => boolean {
   const tests = globs.map((glob) => compileGlob(glob));
   const names = new Set(projects);
-  const own = owner.startsWith(ofProject) ? owner.slice(ofProject.length) : undefined;
+  const own = projectOfOwner(owner);
   return (minion) => {
     const project = names.size === 0 && own === undefined ? undefined : projectOf(minion);
     if (own !== undefined && project !== undefined && project !== own) return false;

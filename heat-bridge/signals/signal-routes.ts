@@ -3,9 +3,9 @@
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
 import type { ExtensionHost, HttpServerContext } from '#master';
-import { ownerNameOf } from '../http/http-caller.ts';
 import { addRegistrationRoutes, nameIn } from '../http/registration-routes.ts';
 import { describeRoute } from '../http/route-schema.ts';
+import { ownerNameOf } from '../owner-name.ts';
 import {
   HandleSchema,
   isForGroups,

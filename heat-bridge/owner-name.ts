@@ -1,0 +1,26 @@
+/** Names of the owners of registrations. */
+
+import type { Subject } from '#acl';
+
+/** Start of the names of projects. */
+const ofProject = 'project:';
+
+/** Returns the name of an owner, unique to the subject. */
+export function ownerNameOf(subject: Subject): string {
+  switch (subject.kind) {
+    case 'minion':
+      return `minion:${subject.id}`;
+    case 'user':
+      return `user:${subject.eauth ?? ''}:${subject.name}`;
+    case 'project':
+      // All users of a project share its registrations.
+      return `${ofProject}${subject.project.id}`;
+    default:
+      return `${subject.kind}:${subject.name}`;
+  }
+}
+
+/** Returns the project id in the name of an owner, or `undefined` if the owner is no project. */
+export function projectOfOwner(owner: string): string | undefined {
+  return owner.startsWith(ofProject) ? owner.slice(ofProject.length) : undefined;
+}
