@@ -91,11 +91,10 @@ onLinux(
 );
 
 onLinux(
-  'a start that waits for a file without end is ended by SIGTERM within 5 seconds',
+  'a start that waits for a file without end is ended by SIGTERM',
   async (t) => {
     const root = temporaryDirectory(t);
     mkdirSync(path.join(root, 'state'), { mode: 0o700 });
-    // Nobody ever writes into it.
     const pipe = path.join(root, 'state', 'seal.key');
     execFileSync('mkfifo', [pipe]);
     const master = await startBelow(t, root);
@@ -105,10 +104,9 @@ onLinux(
       () => existsSync(path.join(root, 'state', 'store', 'data.mdb')),
       20_000,
     );
-    const since = performance.now();
     master.terminate();
+    // The pipe is never written, so a start that waited for it would not end.
     const { code, signal } = await master.ended;
     t.true(signal === 'SIGTERM' || code === 0, `${signal} ${code}`);
-    t.true(performance.now() - since < 5000);
   },
 );
