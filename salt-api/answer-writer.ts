@@ -4,12 +4,10 @@ import { type StepScheduler, WorkerPool, WorkerPoolError, writeJsonInSteps } fro
 import { SaltApiError } from './errors.ts';
 import type { Format } from './formats.ts';
 import { saltJson } from './json-text.ts';
+import { apiLimits } from './limits.ts';
 
 /** Time limit for one response in a thread, in milliseconds. */
 const deadlineMs = 30_000;
-
-/** Maximum number of responses that wait for a thread. */
-const maxWaiting = 64;
 
 /** Writes JSON in steps, and YAML in a thread. */
 export class AnswerWriter {
@@ -19,7 +17,7 @@ export class AnswerWriter {
   constructor(scheduler: Pick<StepScheduler, 'run'>) {
     this.#scheduler = scheduler;
     const script = new URL('./yaml-worker.ts', import.meta.url);
-    this.#pool = new WorkerPool({ script, deadlineMs, maxWaiting });
+    this.#pool = new WorkerPool(apiLimits.yamlThreads, { script, deadlineMs });
   }
 
   /**
@@ -41,7 +39,7 @@ export class AnswerWriter {
 
   async #yaml(json: readonly Uint8Array[]): Promise<Uint8Array> {
     try {
-      return await this.#pool.run(json);
+      return await this.#pool.run(json, '');
     } catch (cause) {
       if (!(cause instanceof WorkerPoolError)) throw cause;
       if (cause.reason === 'busy' || cause.reason === 'closed') {

@@ -14,6 +14,7 @@ import {
   parseArguments,
   toPlainValue,
 } from './arguments.ts';
+import { argumentLimits } from './limits.ts';
 import { parseYaml } from './yaml.ts';
 
 /** Text to read as YAML, values or command-line words. */
@@ -57,9 +58,6 @@ const maxInline = 1024;
 /** Time limit for one text in a worker thread, in milliseconds. */
 const deadlineMs = 10_000;
 
-/** Maximum number of texts that wait for a worker thread. */
-const maxWaiting = 256;
-
 /**
  * Reads YAML that callers send. Short texts are read immediately, longer ones in a worker thread
  * with a deadline. Its errors are SyntaxError for invalid text, and WorkerPoolError if no thread
@@ -75,7 +73,7 @@ export class ArgumentReader {
     this.#maxValues = maxValues;
     this.#scheduler = scheduler;
     const script = new URL('./text-worker.ts', import.meta.url);
-    this.#pool = new WorkerPool({ script, deadlineMs, maxWaiting });
+    this.#pool = new WorkerPool(argumentLimits.textThreads, { script, deadlineMs });
   }
 
   /**
@@ -115,7 +113,7 @@ export class ArgumentReader {
   }
 
   async #readInThread(task: TextTask): Promise<WireValue> {
-    const answer = await this.#pool.run(task);
+    const answer = await this.#pool.run(task, '');
     if (!answer.ok) throw new SyntaxError(answer.problem);
     const limits = { maxValues: this.#maxValues, isStrict: false };
     return this.#scheduler.run(readJsonInSteps(answer.json, { ...markedJson, ...limits }));

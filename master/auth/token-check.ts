@@ -1,7 +1,7 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import { createBoundedMap } from '#runtime';
+import { authLimits } from './limits.ts';
 
-const maxTokens = 50_000;
 /** Buffer for one token as bytes. A token is as long as its key, which has at most 8,192 bits. */
 const tokenRoom = Buffer.allocUnsafeSlow(1024);
 
@@ -12,7 +12,7 @@ const tokenRoom = Buffer.allocUnsafeSlow(1024);
 export class TokenCheck {
   readonly #verify: (pem: string, token: Uint8Array) => Promise<boolean>;
   /** Valid tokens as Latin-1 text, because byte arrays would take three times the memory. */
-  readonly #verified = createBoundedMap<string, string>(maxTokens);
+  readonly #verified = createBoundedMap<string, string>(authLimits.verifiedTokens);
   /**
    * Checks in progress by key and token. Many requests of a minion may arrive before the first
    * check ends.

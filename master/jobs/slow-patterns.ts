@@ -1,6 +1,7 @@
 import { compilePattern, type PatternCompiler } from '#minion-protocol';
 import { WorkerPool, WorkerPoolError } from '#runtime';
 import { badTarget } from '../arguments/index.ts';
+import { jobLimits } from './limits.ts';
 
 /** Regular expression, with the texts to test. */
 export interface SlowQuestion {
@@ -27,7 +28,7 @@ export class SlowPatternRunner {
   /** @param options `budgetMs`: time limit for one target, in milliseconds. Default: 250 */
   constructor(options: { readonly budgetMs?: number } = {}) {
     this.#budgetMs = options.budgetMs ?? slowBudgetMs;
-    this.#pool = new WorkerPool({
+    this.#pool = new WorkerPool(jobLimits.slowPatternThreads, {
       script: new URL('./slow-pattern-worker.ts', import.meta.url),
       threads: 1,
       deadlineMs: this.#budgetMs,
@@ -41,7 +42,7 @@ export class SlowPatternRunner {
    */
   async run(questions: readonly SlowQuestion[]): Promise<boolean[][]> {
     try {
-      return await this.#pool.run(questions);
+      return await this.#pool.run(questions, '');
     } catch (error) {
       if (!(error instanceof WorkerPoolError) || error.reason !== 'deadline') throw error;
       const reason = `a regular expression of the target exceeds ${this.#budgetMs} ms over all minions; simplify it`;

@@ -18,6 +18,7 @@ import {
 import type { Cluster, MasterContext, ModuleDeps } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import { Announcements, type Jobs } from '../jobs/index.ts';
+import { requestLimits } from './limits.ts';
 import { ReplayCache, type ToldMark } from './replay-cache.ts';
 import { RequestChannel, type RequestTable } from './request-channel.ts';
 import type { RequestLimits } from './request-limits.ts';
@@ -116,7 +117,10 @@ export interface SignInDeps extends ModuleDeps {
 export function createSignIn(deps: SignInDeps): SignIn {
   const { config, context, auth, events, jobs, advice } = deps;
   const { authsPerSecond } = config.current.limits;
-  const rate = new TokenBuckets({ perSecond: authsPerSecond, burst: authsPerSecond });
+  const rate = new TokenBuckets(requestLimits.signInRate, undefined, {
+    perSecond: authsPerSecond,
+    burst: authsPerSecond,
+  });
   config.onChange(({ limits }) => {
     rate.setRate({ perSecond: limits.authsPerSecond, burst: limits.authsPerSecond });
   });

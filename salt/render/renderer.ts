@@ -1,9 +1,10 @@
 /** Renders templates and parses data. Small inputs run at once, others on a worker thread. */
 
-import { LRUCache } from 'lru-cache';
+import type { LRUCache } from 'lru-cache';
 import { MasterError } from '#master';
 import { createBoundedMap, WorkerPool, WorkerPoolError } from '#runtime';
 import { type PlainData, TemplateError, type TemplateLimits } from '#template';
+import { saltLimits } from '../limits.ts';
 import {
   type RenderAnswer,
   type RenderOrder,
@@ -59,15 +60,13 @@ const inlineLimits: Omit<TemplateLimits, 'depth'> = {
 };
 /** Maximum size of a file or data text that the main thread processes, in characters. */
 const charactersAtOnce = 16 * 1024;
-/** Maximum number of remembered files that exceeded the main thread's limits. */
-const maxLarge = 1000;
 /**
  * Maximum number of files that one file may include and import, and of questions that it may ask.
  */
 const maxImports = 500;
 
 export interface RendererOptions
-  extends Omit<ConstructorParameters<typeof WorkerPool>[0], 'script'> {
+  extends Omit<ConstructorParameters<typeof WorkerPool>[1], 'script'> {
   /** Maximum duration of a rendering on the main thread, in milliseconds. Default: 20. */
   readonly inlineMs?: number;
 }
@@ -76,11 +75,11 @@ export interface RendererOptions
 export class Renderer {
   readonly #threads: WorkerPool<RenderOrder, RenderAnswer>;
   readonly #inlineLimits: typeof inlineLimits;
-  readonly #large = createBoundedMap<string, true>(maxLarge);
+  readonly #large = createBoundedMap<string, true>(saltLimits.largeTemplates);
 
   constructor({ inlineMs = inlineLimits.milliseconds, ...threads }: RendererOptions = {}) {
     const script = new URL('./render-worker.ts', import.meta.url);
-    this.#threads = new WorkerPool({ ...threads, script });
+    this.#threads = new WorkerPool(saltLimits.renderThreads, { ...threads, script });
     this.#inlineLimits = { ...inlineLimits, milliseconds: inlineMs };
   }
 
@@ -167,7 +166,7 @@ export class Renderer {
   }
 
   async #ask(order: RenderOrder, notes?: Notes): Promise<RenderOutcome> {
-    const answer = await this.#threads.run(order).catch(rethrowAsMasterError);
+    const answer = await this.#threads.run(order, '').catch(rethrowAsMasterError);
     if (notes !== undefined && answer.notes !== undefined) receiveNotes(notes, answer.notes);
     return answer.outcome;
   }
@@ -252,7 +251,10 @@ export class ParsedFileCache {
   /** @param maxCharacters maximum total length of the cached texts; default: 8 Mi */
   constructor(renderer: Pick<Renderer, 'read'>, maxCharacters: number = 8 * 1024 * 1024) {
     this.#renderer = renderer;
-    this.#kept = new LRUCache({ maxSize: maxCharacters });
+    this.#kept = createBoundedMap<string, Promise<PlainData>>(saltLimits.parsedCharacters, {
+      total: maxCharacters,
+      sizeOf: (_, mark) => mark.length,
+    });
   }
 
   /**
@@ -264,7 +266,7 @@ export class ParsedFileCache {
     const known = this.#kept.get(mark);
     if (known !== undefined) return known;
     const reading = this.#renderer.read(task);
-    this.#kept.set(mark, reading, { size: mark.length });
+    this.#kept.set(mark, reading);
     reading.catch(() => this.#kept.delete(mark));
     return reading;
   }
