@@ -22,14 +22,15 @@ export class AnswerWriter {
 
   /**
    * Writes a value in the requested format.
+   * @param owner owner of the response for the limit of threads
    * @throws SaltApiError ERR_HTTP_BUSY, ERR_HTTP_FORMAT
    */
-  async write({ type }: Format, value: WireValue): Promise<readonly Uint8Array[]> {
+  async write(owner: string, { type }: Format, value: WireValue): Promise<readonly Uint8Array[]> {
     const json: Uint8Array[] = [];
     await this.#scheduler.run(
       writeJsonInSteps(value, saltJson, (piece) => json.push(Buffer.from(piece))),
     );
-    return type === 'application/json' ? json : [await this.#yaml(json)];
+    return type === 'application/json' ? json : [await this.#yaml(owner, json)];
   }
 
   /** Ends the threads. */
@@ -37,9 +38,9 @@ export class AnswerWriter {
     return this.#pool.close();
   }
 
-  async #yaml(json: readonly Uint8Array[]): Promise<Uint8Array> {
+  async #yaml(owner: string, json: readonly Uint8Array[]): Promise<Uint8Array> {
     try {
-      return await this.#pool.run(json, '');
+      return await this.#pool.run(json, owner);
     } catch (cause) {
       if (!(cause instanceof WorkerPoolError)) throw cause;
       if (cause.reason === 'busy' || cause.reason === 'closed') {

@@ -78,26 +78,28 @@ export class ArgumentReader {
 
   /**
    * Reads arguments as typed on a command line.
+   * @param owner owner of the texts for the limit of threads
    * @param noParse names of keywords whose value stays text
    */
   async readWords(
+    owner: string,
     inputs: readonly string[],
     noParse: readonly string[] = [],
   ): Promise<FunctionArguments> {
-    const value = await this.#read({ kind: 'words', inputs, noParse });
+    const value = await this.#read(owner, { kind: 'words', inputs, noParse });
     const { arg, kwarg } = isWireMap(value) ? value : {};
     return { arg: Array.isArray(arg) ? arg : [], kwarg: isWireMap(kwarg) ? kwarg : {} };
   }
 
   /** Reads one plain value from each text. None is treated as a keyword. */
-  async readValues(inputs: readonly string[]): Promise<readonly WireValue[]> {
-    const values = await this.#read({ kind: 'values', inputs });
+  async readValues(owner: string, inputs: readonly string[]): Promise<readonly WireValue[]> {
+    const values = await this.#read(owner, { kind: 'values', inputs });
     return Array.isArray(values) ? values : [];
   }
 
   /** Reads one YAML document that is limited to JSON's features. */
-  readYaml(text: string): Promise<WireValue> {
-    return this.#read({ kind: 'yaml', text, maxValues: this.#maxValues });
+  readYaml(owner: string, text: string): Promise<WireValue> {
+    return this.#read(owner, { kind: 'yaml', text, maxValues: this.#maxValues });
   }
 
   /** Ends the worker threads. */
@@ -105,15 +107,15 @@ export class ArgumentReader {
     return this.#pool.close();
   }
 
-  async #read(task: TextTask): Promise<WireValue> {
+  async #read(owner: string, task: TextTask): Promise<WireValue> {
     const characters = sizeOf(task);
-    if (characters > maxInline) return this.#readInThread(task);
+    if (characters > maxInline) return this.#readInThread(owner, task);
     readingSteps.publish({ characters, values: 0 });
     return readText(task);
   }
 
-  async #readInThread(task: TextTask): Promise<WireValue> {
-    const answer = await this.#pool.run(task, '');
+  async #readInThread(owner: string, task: TextTask): Promise<WireValue> {
+    const answer = await this.#pool.run(task, owner);
     if (!answer.ok) throw new SyntaxError(answer.problem);
     const limits = { maxValues: this.#maxValues, isStrict: false };
     return this.#scheduler.run(readJsonInSteps(answer.json, { ...markedJson, ...limits }));

@@ -38,11 +38,12 @@ export class SlowPatternRunner {
 
   /**
    * Returns for each question whether its texts match, in their order.
+   * @param owner minion for which they are asked. Default: the unrestricted users
    * @throws MasterError ERR_BAD_TGT if it takes too long
    */
-  async run(questions: readonly SlowQuestion[]): Promise<boolean[][]> {
+  async run(questions: readonly SlowQuestion[], owner = ''): Promise<boolean[][]> {
     try {
-      return await this.#pool.run(questions, '');
+      return await this.#pool.run(questions, owner);
     } catch (error) {
       if (!(error instanceof WorkerPoolError) || error.reason !== 'deadline') throw error;
       const reason = `a regular expression of the target exceeds ${this.#budgetMs} ms over all minions; simplify it`;
@@ -87,15 +88,16 @@ export class SlowPatterns {
 
   /**
    * Tests the collected texts.
+   * @param owner minion for which they are tested. Default: the unrestricted users
    * @throws MasterError ERR_BAD_TGT if it takes too long
    */
-  async settle(runner: SlowPatternRunner): Promise<void> {
+  async settle(runner: SlowPatternRunner, owner?: string): Promise<void> {
     const questions = this.#patterns.map(({ source, flags, answers }) => ({
       source,
       flags,
       texts: [...answers.keys()],
     }));
-    const results = await runner.run(questions);
+    const results = await runner.run(questions, owner);
     for (const [index, { answers }] of this.#patterns.entries()) {
       const texts = questions[index]?.texts ?? [];
       for (const [at, text] of texts.entries()) answers.set(text, results[index]?.[at] === true);

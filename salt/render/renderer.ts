@@ -71,6 +71,15 @@ export interface RendererOptions
   readonly inlineMs?: number;
 }
 
+/** Owner of renderings that belong to no minion. */
+const noMinion = '';
+
+/** Owner of a rendering, and the notes that it adds to. */
+interface RenderedFor {
+  readonly owner: string;
+  readonly notes?: Notes;
+}
+
 /** Renders templates and parses data; the result does not depend on the thread. */
 export class Renderer {
   readonly #threads: WorkerPool<RenderOrder, RenderAnswer>;
@@ -86,6 +95,7 @@ export class Renderer {
   /**
    * Renders a template.
    * @param notes receives the dependencies, even if the rendering fails
+   * @param owner minion for which the file is rendered. Default: none
    * @throws TemplateError; MasterError ERR_PILLAR_FILE, ERR_RENDER_GIVEN_UP, ERR_MASTER_STOPPED
    */
   async render(
@@ -93,6 +103,7 @@ export class Renderer {
     task: RenderTask,
     imports: Imports,
     notes: Notes = makeNotes(),
+    owner: string = noMinion,
   ): Promise<Rendered> {
     if (!this.#isLarge(file)) {
       const small = { ...task, limits: within(task.limits, this.#inlineLimits) };
@@ -101,16 +112,17 @@ export class Renderer {
       );
       if (rendered !== undefined) return rendered;
     }
-    return this.#renderElsewhere(file, task, imports, notes);
+    return this.#renderElsewhere(file, task, imports, { notes, owner });
   }
 
   /**
    * Parses a text as data.
+   * @param owner minion for which the text is parsed. Default: none
    * @throws TemplateError; MasterError ERR_RENDER_GIVEN_UP, ERR_MASTER_STOPPED
    */
-  async read(task: ReadTask): Promise<PlainData> {
+  async read(task: ReadTask, owner: string = noMinion): Promise<PlainData> {
     if (task.text.length <= charactersAtOnce) return readData(task);
-    const outcome = await this.#ask({ kind: 'read', task });
+    const outcome = await this.#ask({ kind: 'read', task }, { owner });
     if (outcome.kind === 'data') return receiveData(outcome.data);
     throw problemOf(outcome);
   }
@@ -150,7 +162,7 @@ export class Renderer {
     file: SourceFile,
     task: RenderTask,
     imports: Imports,
-    notes: Notes,
+    by: RenderedFor,
   ): Promise<Rendered> {
     const sent = new Map<string, SourceText | undefined>();
     const read = async (path: string): Promise<void> => {
@@ -159,14 +171,14 @@ export class Renderer {
     };
     return withImports(file, { ...imports, read }, async () => {
       const order: RenderOrder = { kind: 'render', file: sourceOf(file), task, known: sent };
-      const outcome = await this.#ask(order, notes);
+      const outcome = await this.#ask(order, by);
       if (outcome.kind === 'rendered') return outcome.rendered;
       throw problemOf(outcome);
     });
   }
 
-  async #ask(order: RenderOrder, notes?: Notes): Promise<RenderOutcome> {
-    const answer = await this.#threads.run(order, '').catch(rethrowAsMasterError);
+  async #ask(order: RenderOrder, { notes, owner }: RenderedFor): Promise<RenderOutcome> {
+    const answer = await this.#threads.run(order, owner).catch(rethrowAsMasterError);
     if (notes !== undefined && answer.notes !== undefined) receiveNotes(notes, answer.notes);
     return answer.outcome;
   }
@@ -259,13 +271,14 @@ export class ParsedFileCache {
 
   /**
    * Parses a text, or returns the cached data.
+   * @param owner minion for which the text is parsed. Default: none
    * @throws TemplateError; MasterError ERR_RENDER_GIVEN_UP, ERR_MASTER_STOPPED
    */
-  read(task: ReadTask): Promise<PlainData> {
+  read(task: ReadTask, owner?: string): Promise<PlainData> {
     const mark = `${task.format}\0${task.name}\0${task.text}`;
     const known = this.#kept.get(mark);
     if (known !== undefined) return known;
-    const reading = this.#renderer.read(task);
+    const reading = this.#renderer.read(task, owner);
     this.#kept.set(mark, reading);
     reading.catch(() => this.#kept.delete(mark));
     return reading;
