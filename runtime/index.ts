@@ -15,6 +15,7 @@ export { compileSchema, type SchemaCheck } from './compile-schema.ts';
 export { createDnsResolver } from './dns-resolver.ts';
 export { type ErrorEntry, SaltbridgeError } from './errors.ts';
 export { escapeMarkup } from './escape-markup.ts';
+export { FairQueue } from './fair-queue.ts';
 export { type FairSlot, FairSlots } from './fair-slots.ts';
 export { FairTable, type FairTableOptions } from './fair-table.ts';
 export { FileReloader } from './file-reloader.ts';

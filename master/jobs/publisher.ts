@@ -109,7 +109,7 @@ export class Publisher {
     const signature =
       masterKey === undefined
         ? undefined
-        : await rsa.run({ kind: 'sign', masterKey, bytes, algorithm });
+        : await rsa.run({ kind: 'sign', masterKey, bytes, algorithm }, 'master');
     return { serial, envelope: publicationEnvelope(bytes, signature, algorithm) };
   }
 

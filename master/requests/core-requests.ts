@@ -57,8 +57,8 @@ export function coreRequests(deps: CoreRequestDeps): RequestTypes {
         isRequired: requireMinionSignMessages,
         mustVerify: dropMessagesSignatureFail,
         acceptedKey: auth.keys.acceptedPem.bind(auth.keys),
-        verify: (pem, packed, signature) =>
-          auth.rsa.run({ kind: 'check-load', pem, packed, signature }),
+        verify: ({ minionId, ...signed }) =>
+          auth.rsa.run({ kind: 'check-load', ...signed }, minionId),
         counters,
         log: context.log.child({ component: 'requests' }),
       }),

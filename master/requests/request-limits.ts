@@ -1,5 +1,10 @@
 import { type Rate, Throttle, TokenBuckets } from '#runtime';
-import { type Auth, DropConnectionError, type VerifiedRequest } from '../auth/index.ts';
+import {
+  type Auth,
+  DropConnectionError,
+  requestOwner,
+  type VerifiedRequest,
+} from '../auth/index.ts';
 import type { ModuleDeps } from '../context/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 import { DenialLog } from './denial-log.ts';
@@ -38,11 +43,9 @@ export class FileMeter {
    * Resolves when the minion may receive this many bytes.
    * @throws DropConnectionError
    */
-  async pass({ isProven, minionId = '', address }: VerifiedRequest, bytes: number): Promise<void> {
-    // An unproven id may belong to another minion, which would then be charged.
-    const owner = isProven ? `id ${minionId}` : `address ${address}`;
+  async pass(request: VerifiedRequest, bytes: number): Promise<void> {
     const count = Math.max(bytes, leastBytes);
-    const isNext = await this.#throttle.pass(owner, count, () => {
+    const isNext = await this.#throttle.pass(requestOwner(request), count, () => {
       this.#counters.count('file-delayed');
     });
     if (!isNext) throw new DropConnectionError('too-many-waiting');

@@ -13,6 +13,7 @@ import {
   createFullnessCheck,
   DropConnectionError,
   type KeyAcceptanceHook,
+  requestOwner,
   SignIn,
 } from '../auth/index.ts';
 import type { Cluster, MasterContext, ModuleDeps } from '../context/index.ts';
@@ -82,12 +83,11 @@ export function createRequests(deps: RequestDeps): Requests {
     acceptedKey,
     repeats,
     rate: limits.requests,
-    sealPrivate: ({ version, nonce, encAlgo, sigAlgo }, minionPem, pillar) =>
-      rsa.run({
-        kind: 'private',
-        minionPem,
-        reply: { version, nonce, encAlgo, sigAlgo, pillar, masterKey: masterKeys.privateKey },
-      }),
+    sealPrivate: (request, minionPem, pillar) => {
+      const { version, nonce, encAlgo, sigAlgo } = request;
+      const reply = { version, nonce, encAlgo, sigAlgo, pillar, masterKey: masterKeys.privateKey };
+      return rsa.run({ kind: 'private', minionPem, reply }, requestOwner(request));
+    },
     ttlSeconds,
     envelopeLimits: { ...envelopeLimits, maxBytes: sizes.requestBytes },
     loadLimits: { ...loadLimits, maxBytes: sizes.requestBytes },
