@@ -84,10 +84,15 @@ export class WorkerPool<Task, Result> {
 
   constructor(limit: Limit, options: WorkerPoolOptions) {
     this.#script = options.script;
-    const { reserved = 0 } = limit;
+    const { perOwner, reserved = 0 } = limit;
     const { waiting = limit.waiting } = options;
     const threads = options.threads ?? Math.max(1, Math.min(2, availableParallelism() - 1));
-    this.#slots = new FairSlots(limit, { total: threads + reserved, reserved, waiting });
+    this.#slots = new FairSlots(limit, {
+      perOwner,
+      total: threads + reserved,
+      reserved,
+      waiting,
+    });
     this.#deadlineMs = options.deadlineMs ?? 30_000;
     this.#idleMs = options.idleMs;
     this.#memoryMb = options.memoryMb ?? 512;

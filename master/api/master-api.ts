@@ -165,7 +165,7 @@ export interface MasterStatus {
 /** Request for a new key. */
 interface NewKey {
   readonly id: string;
-  /** Key size in bits, 2048 to 8192. Default: 2048. */
+  /** Key size in bits, 2048 to `saltbridge: limits: key_bits`. Default: 2048. */
   readonly bits?: number;
   /** Whether to delete an existing key of the id. Default: false. */
   readonly force?: boolean;

@@ -3,6 +3,7 @@ import type { MasterTransport } from '#minion-protocol';
 import type { ModuleDeps } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import { openConfiguredAutoAccept } from './auto-accept.ts';
+import { KeyGenerator } from './key-generator.ts';
 import { createKeyLifecycle, Revocation, revokeLostKeys } from './key-lifecycle.ts';
 import { openConfiguredKeys } from './key-store.ts';
 import { createKeysApi, type OwnKey } from './keys-api.ts';
@@ -37,6 +38,7 @@ export async function createAuth(deps: AuthDeps) {
   const { bus } = events;
   const log = context.log.child({ component: 'keys' });
   const rsa = closers.add(new RsaPool(), (it) => it.close());
+  const generator = closers.add(new KeyGenerator(config.fixed.limits.keyBits), (it) => it.close());
   const replaced = (await sharedKeys?.writeOwnKeys(fixed, store)) ?? [];
   for (const one of replaced) {
     log.warn(one, 'key of another master was replaced by that of the cluster');
@@ -118,7 +120,10 @@ export async function createAuth(deps: AuthDeps) {
       protocolOf: (id) => pins.of(id),
       unpin: (id) => pins.forget([id]),
       ownKeys: async () => ownKeys,
+      generator,
     }),
+    /** Generator of key pairs. */
+    generator,
     /** Public keys of the master. */
     ownKeys,
     /** Registers a function that is called, and awaited, when an id is retired. */
