@@ -77,15 +77,24 @@ export class FairTable<Value> {
    * @throws LimitExceeded if the table is full of single rows of other owners
    */
   set(owner: string, key: string, value: Value): void {
+    if (!this.trySet(owner, key, value)) throw new LimitExceeded(this.#limit, this.#total);
+  }
+
+  /**
+   * Adds or replaces a row like {@link set}.
+   * @returns `false` if the table is full of single rows of other owners
+   */
+  trySet(owner: string, key: string, value: Value): boolean {
     const known = this.#rows.get(key);
     if (known !== undefined && known.owner.name === owner) {
       known.value = value;
       this.get(key);
-      return;
+      return true;
     }
     if (known !== undefined) this.#remove(known);
-    this.#makePlace(owner);
+    if (!this.#makePlace(owner)) return false;
     this.#add(owner, key, value);
+    return true;
   }
 
   /** Removes a row. */
@@ -111,18 +120,17 @@ export class FairTable<Value> {
     for (const { value } of this.#rows.values()) yield value;
   }
 
-  #makePlace(owner: string): void {
+  #makePlace(owner: string): boolean {
     const own = this.#owners.get(owner);
     const count = own?.count ?? 0;
-    if (count < this.#perOwner && this.#rows.size < this.#total) return;
+    if (count < this.#perOwner && this.#rows.size < this.#total) return true;
     const isOwn = count >= this.#perOwner || count >= this.#most;
     const victim = isOwn ? own : this.#byCount[this.#most]?.first;
     const oldest = victim?.rows.first;
-    if (oldest === undefined || (!isOwn && this.#most <= 1)) {
-      throw new LimitExceeded(this.#limit, this.#total);
-    }
+    if (oldest === undefined || (!isOwn && this.#most <= 1)) return false;
     this.#remove(oldest);
     this.#onEvict(oldest.key, oldest.value);
+    return true;
   }
 
   #add(name: string, key: string, value: Value): void {

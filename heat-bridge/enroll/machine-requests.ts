@@ -3,7 +3,7 @@
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import Type from 'typebox';
 import { AuthenticationError } from '#master';
-import { compileSchema, TokenBuckets } from '#runtime';
+import { addressOwner, compileSchema, TokenBuckets } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { describeRoute, parseForm } from '../http/route-schema.ts';
 import { bridgeLimits } from '../limits.ts';
@@ -68,14 +68,14 @@ export class MachineRequests {
   }
 
   async #metered<T>({ address }: MachineOrigin, work: () => Promise<T>): Promise<T> {
-    if (this.#refused.take(address, 0) > 0) {
+    if (this.#refused.take(addressOwner(address), 0) > 0) {
       const text = 'too many rejected tickets from this address; try again later';
       throw new AuthenticationError('ERR_EAUTH_LIMIT', text);
     }
     try {
       return await work();
     } catch (error) {
-      if (error instanceof BridgeError) this.#refused.take(address);
+      if (error instanceof BridgeError) this.#refused.take(addressOwner(address));
       throw error;
     }
   }

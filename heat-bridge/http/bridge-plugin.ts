@@ -2,7 +2,7 @@
 
 import type { FastifyInstance } from 'fastify';
 import { AuthenticationError, type OpenExtension } from '#master';
-import { TokenBuckets, writeJson } from '#runtime';
+import { addressOwner, TokenBuckets, writeJson } from '#runtime';
 import type { BridgeContribution } from '../bridge-extension.ts';
 import { sendBridgeError } from '../http-problems.ts';
 import { bridgeLimits } from '../limits.ts';
@@ -18,12 +18,12 @@ export function limitRefusedTokens(
 ): void {
   const refused = new TokenBuckets(bridgeLimits.refusedTokens, now);
   app.addHook('onRequest', async ({ ip }) => {
-    if (refused.take(ip, 0) === 0) return;
+    if (refused.take(addressOwner(ip), 0) === 0) return;
     const text = 'too many rejected tokens from this address; try again later';
     throw new AuthenticationError('ERR_EAUTH_LIMIT', text);
   });
   app.addHook('onResponse', async ({ ip }, { statusCode }) => {
-    if (statusCode === 401) refused.take(ip);
+    if (statusCode === 401) refused.take(addressOwner(ip));
   });
 }
 

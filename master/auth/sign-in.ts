@@ -285,7 +285,7 @@ export class SignIn {
    * cost of such sign-ins.
    */
   #mayFail(peer: Peer): boolean {
-    return this.#options.rate.tryTake(peer.address);
+    return this.#options.rate.tryTake(addressOwner(peer.address));
   }
 
   /**
@@ -294,7 +294,7 @@ export class SignIn {
    * affected by requests from other addresses.
    */
   #mayRepeat(peer: Peer, id: string): boolean {
-    return this.#options.rate.tryTake(JSON.stringify([peer.address, id]));
+    return this.#options.rate.tryTake(JSON.stringify([addressOwner(peer.address), id]));
   }
 }
 
