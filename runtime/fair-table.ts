@@ -116,18 +116,33 @@ export class FairTable<Value> {
     return this.#rows.keys();
   }
 
+  *entries(): Generator<readonly [key: string, value: Value], void> {
+    for (const { key, value } of this.#rows.values()) yield [key, value];
+  }
+
   *values(): Generator<Value, void> {
     for (const { value } of this.#rows.values()) yield value;
   }
 
+  /**
+   * Returns the key of the row that a new row of an owner evicts from a full table, or `undefined`
+   * if it may evict none.
+   */
+  victimOf(owner: string): string | undefined {
+    return this.#victim(this.#owners.get(owner))?.key;
+  }
+
+  #victim(own: Owner<Value> | undefined): Row<Value> | undefined {
+    const count = own?.count ?? 0;
+    if (count > 0 && (count >= this.#perOwner || count >= this.#most)) return own?.rows.first;
+    return this.#most <= 1 ? undefined : this.#byCount[this.#most]?.first?.rows.first;
+  }
+
   #makePlace(owner: string): boolean {
     const own = this.#owners.get(owner);
-    const count = own?.count ?? 0;
-    if (count < this.#perOwner && this.#rows.size < this.#total) return true;
-    const isOwn = count >= this.#perOwner || count >= this.#most;
-    const victim = isOwn ? own : this.#byCount[this.#most]?.first;
-    const oldest = victim?.rows.first;
-    if (oldest === undefined || (!isOwn && this.#most <= 1)) return false;
+    if ((own?.count ?? 0) < this.#perOwner && this.#rows.size < this.#total) return true;
+    const oldest = this.#victim(own);
+    if (oldest === undefined) return false;
     this.#remove(oldest);
     this.#onEvict(oldest.key, oldest.value);
     return true;

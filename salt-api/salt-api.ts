@@ -25,7 +25,7 @@ import {
   saltApiOptions,
 } from './options.ts';
 import { createServer } from './server.ts';
-import { MemorySessions, maxSessions, type Sessions } from './sessions.ts';
+import { MemorySessions, type Sessions } from './sessions.ts';
 import { SharedSessions } from './shared-sessions.ts';
 import { acceptWebsocket } from './websocket.ts';
 
@@ -147,7 +147,7 @@ async function openSessions({
     return new MemorySessions({ idleMs, now: monotonic });
   }
   const { shared, now } = extensionHost;
-  return SharedSessions.open({ shared, now, monotonic, idleMs, capacity: maxSessions });
+  return SharedSessions.open({ shared, now, monotonic, idleMs });
 }
 
 function connectionLimits(options: CompleteOptions): HttpConnectionLimits {

@@ -65,9 +65,16 @@ export const userLimits = defineLimits('users', {
   },
   ownJobs: {
     unit: 'jobs of users, for their event streams',
-    owner: 'none',
+    owner: 'user',
     total: 10_000,
-    effect: 'The least recently used entry is evicted.',
+    effect: 'The oldest job of the user with most jobs is evicted.',
+  },
+  tokens: {
+    unit: 'valid tokens',
+    owner: 'user',
+    total: 100_000,
+    effect: 'The oldest token of the user with most tokens is revoked.',
+    code: 'ERR_LIMIT',
   },
   newDecisions: {
     unit: 'new recorded decisions',

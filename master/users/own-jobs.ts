@@ -1,12 +1,12 @@
 import { hash } from 'node:crypto';
 import type { UserSubject } from '#acl';
-import { createBoundedMap } from '#runtime';
+import { FairTable } from '#runtime';
 import { userLimits } from './limits.ts';
 
-/** Jobs and calls that users started, by jid. The oldest are evicted. */
+/** Jobs and calls that users started, by jid. The oldest of the user with most are evicted. */
 export class OwnJobs {
   readonly #nextJid: () => string;
-  readonly #owners = createBoundedMap<string, string>(userLimits.ownJobs);
+  readonly #owners = new FairTable<string>(userLimits.ownJobs);
 
   constructor(nextJid: () => string) {
     this.#nextJid = nextJid;
@@ -18,12 +18,13 @@ export class OwnJobs {
    * @returns its jid
    */
   begin(subject: UserSubject, jid: string = this.#nextJid()): string {
-    this.#owners.set(jid, nameOf(subject));
+    const owner = nameOf(subject);
+    this.#owners.trySet(owner, jid, owner);
     return jid;
   }
 
   isOf(jid: string, subject: UserSubject): boolean {
-    return isOwnJid(jid, subject) || this.#owners.get(jid) === nameOf(subject);
+    return isOwnJid(jid, subject) || this.#owners.peek(jid) === nameOf(subject);
   }
 }
 
