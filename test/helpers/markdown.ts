@@ -24,14 +24,12 @@ export interface CodeBlock {
 
 /** Every document that is for people. */
 export function documents(): string[] {
-  const docs = readdirSync(`${root}docs`).filter((name) => name.endsWith('.md'));
-  return [
-    'README.md',
-    'CONTRIBUTING.md',
-    'SECURITY.md',
-    'packaging/README.md',
-    ...docs.map((name) => `docs/${name}`),
-  ];
+  const docs = ['docs', 'docs/compatibility'].flatMap((folder) =>
+    readdirSync(`${root}${folder}`)
+      .filter((name) => name.endsWith('.md'))
+      .map((name) => `${folder}/${name}`),
+  );
+  return ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'packaging/README.md', ...docs];
 }
 
 /** The blocks of a document, in its order. */
