@@ -22,14 +22,18 @@ export interface CodeBlock {
   readonly runBy: string | undefined;
 }
 
-/** Every document that is for people. */
+/** Returns every document for people, without the generated API reference and reports. */
 export function documents(): string[] {
-  const docs = ['docs', 'docs/compatibility'].flatMap((folder) =>
-    readdirSync(`${root}${folder}`)
-      .filter((name) => name.endsWith('.md'))
-      .map((name) => `${folder}/${name}`),
+  const docs = readdirSync(`${root}docs`, { recursive: true, encoding: 'utf8' }).filter(
+    (name) => name.endsWith('.md') && !/^(api|reports)\b/.test(name),
   );
-  return ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'packaging/README.md', ...docs];
+  return [
+    'README.md',
+    'CONTRIBUTING.md',
+    'SECURITY.md',
+    'packaging/README.md',
+    ...docs.map((name) => `docs/${name}`),
+  ];
 }
 
 /** The blocks of a document, in its order. */
