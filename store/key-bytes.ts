@@ -28,6 +28,7 @@ export function encodeKey(key: Key): Buffer {
 /**
  * Returns the bytes with which every encoded key under `prefix` begins. The empty prefix has no
  * bytes.
+ * @throws StoreError ERR_KEY
  */
 export function encodePrefix(prefix: Key): Buffer {
   const bytes = Buffer.from(prefix.map(encodeSegment).join(''));
