@@ -85,7 +85,7 @@ export function emitDeclarations(folder: string): void {
   const { status } = spawnSync(process.execPath, [compiler, '-p', project], {
     stdio: ['ignore', 2, 2],
   });
-  if (status !== 0) throw new Error('cannot compile the declarations; see the compiler's output above');
+  if (status !== 0) throw new Error('cannot compile the declarations; see the output of tsc above');
   for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
     if (name.endsWith('.d.ts')) placeSpecifiers(folder, name);
   }
