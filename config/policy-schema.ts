@@ -247,8 +247,8 @@ export const formWorld: PolicyEnvironment = {
   now: () => 0,
 };
 
-const nobody = (): boolean => false;
-export const noMinions = { isEntitled: nobody, claims: nobody, mayMean: nobody };
+const never = (): boolean => false;
+export const noMinions = { isEntitled: never, claims: never, mayMean: never };
 
 /** Place of rules that Salt's options imply. */
 export const nowhere: Setting = {

@@ -92,8 +92,8 @@ export function completeConfig(given: GivenOptions): CompletedConfig {
   );
   const config = Object.freeze({ ...rooted, keepJobsSeconds: keepJobsSeconds(rooted, usable) });
   const contradictions = problemsBetween(config, usable, namesOfGroups(given.salt));
-  const told = contradictions.filter((it) => !mistakes.some((mistake) => mayFollow(it, mistake)));
-  return { config, problems: [...mistakes, ...told] };
+  const reported = contradictions.filter((it) => !mistakes.some((mistake) => mayFollow(it, mistake)));
+  return { config, problems: [...mistakes, ...reported] };
 }
 
 /**

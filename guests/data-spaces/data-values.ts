@@ -326,8 +326,8 @@ export class DataValues {
     const who = await Promise.all(
       minions.map(async (id) => `minion ${id} (${await this.#options.describeMinion(id)})`),
     );
-    const whom = who.length === 0 ? 'which has no minion' : who.join(', ');
-    const text = `${key} has not been written yet by role ${role}, ${whom}`;
+    const writers = who.length === 0 ? 'which has no minion' : who.join(', ');
+    const text = `${key} has not been written yet by role ${role}, ${writers}`;
     return new BridgeError('ERR_DATA_TIMEOUT', text);
   }
 }

@@ -57,7 +57,7 @@ export function createEtcdCoordinator({
     }
   };
   const keyOf = (space: string, key: string): string => toBase64(`${prefix}${space}/${key}`);
-  const tell = (name: string): void => {
+  const notify = (name: string): void => {
     const slash = name.indexOf('/', prefix.length);
     changes.tell(name.slice(prefix.length, slash), name.slice(slash + 1));
   };
@@ -78,7 +78,7 @@ export function createEtcdCoordinator({
         isConnected = true;
         changes.tellAll();
       }
-      for (const name of changedKeys(result)) tell(name);
+      for (const name of changedKeys(result)) notify(name);
     }
   };
   const followAlways = async (): Promise<void> => {

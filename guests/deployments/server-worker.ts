@@ -287,7 +287,7 @@ export class ServerWorker {
         ...(resource === undefined ? {} : { resource }),
       },
     };
-    if (!resolved.ok) return this.#tell(record, failedResult('refused', resolved.reason));
+    if (!resolved.ok) return this.#report(record, failedResult('refused', resolved.reason));
     if (!(await isPresent(minion))) return this.#waitFor(minion, digest);
     this.#begun.add(id);
     // Store the record before the job can be published.
@@ -304,13 +304,13 @@ export class ServerWorker {
     const result = await run(record, this.server.subject, !this.#begun.has(record.id));
     if (this.#isOver) return 0;
     if (result === undefined) return this.#fail(`${record.command} cannot run now; retrying`);
-    return this.#tell(record, result);
+    return this.#report(record, result);
   }
 
-  async #tell(record: DeploymentRecord, result: DeploymentResult): Promise<number> {
+  async #report(record: DeploymentRecord, result: DeploymentResult): Promise<number> {
     const { records, now } = this.#deps;
     const { signal } = record.target ?? { signal: { transport: 'NO_SIGNAL' as const } };
-    const told: DeploymentRecord = {
+    const finished: DeploymentRecord = {
       ...record,
       state: 'signalling',
       endedAt: now(),
@@ -318,8 +318,8 @@ export class ServerWorker {
       ...(result.statusCode === 0 ? {} : { reason: result.stderr.slice(0, maxReason) }),
       body: answerBody(record.id, result, signal.transport),
     };
-    await records.put(told);
-    return this.#signal(told);
+    await records.put(finished);
+    return this.#signal(finished);
   }
 
   async #signal(record: DeploymentRecord): Promise<number> {
