@@ -92,7 +92,9 @@ export function completeConfig(given: GivenOptions): CompletedConfig {
   );
   const config = Object.freeze({ ...rooted, keepJobsSeconds: keepJobsSeconds(rooted, usable) });
   const contradictions = problemsBetween(config, usable, namesOfGroups(given.salt));
-  const reported = contradictions.filter((it) => !mistakes.some((mistake) => mayFollow(it, mistake)));
+  const reported = contradictions.filter(
+    (it) => !mistakes.some((mistake) => mayFollow(it, mistake)),
+  );
   return { config, problems: [...mistakes, ...reported] };
 }
 
