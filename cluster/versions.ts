@@ -58,12 +58,12 @@ export class MemberVersions {
   differences(members: readonly string[]): readonly string[] {
     const kinds = new Set(members.flatMap((member) => Object.keys(this.of(member))));
     return [...kinds].flatMap((kind) => {
-      const told = members.flatMap((member) => {
+      const known = members.flatMap((member) => {
         const version = this.of(member)[kind];
         return version === undefined ? [] : { member, version };
       });
-      if (new Set(told.map(({ version }) => version)).size < 2) return [];
-      const texts = told.map(({ member, version }) => `${member} ${version}`);
+      if (new Set(known.map(({ version }) => version)).size < 2) return [];
+      const texts = known.map(({ member, version }) => `${member} ${version}`);
       return `members have different versions of the ${kind}: ${texts.join(', ')}`;
     });
   }

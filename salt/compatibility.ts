@@ -23,7 +23,10 @@ const compatibilityKinds = ['runner', 'wheel', 'function', 'filter'] as const;
 
 type CompatibilityKind = (typeof compatibilityKinds)[number];
 
-/** One element of Salt and its status in this master. */
+/**
+ * An element of Salt (a runner, a wheel function, a template function or a filter) and its status
+ * in this master.
+ */
 export interface CompatibilityRow {
   readonly kind: CompatibilityKind;
   readonly name: string;
@@ -47,7 +50,10 @@ const aboutMinion =
   'in pillar it describes the minion that the pillar is compiled for; in Salt it describes the master unless minion_id is given';
 const closedRunners = 'in pillar only for read-only runners; a failing runner fails the rendering';
 
-/** Texts of the differences, by kind and by name or `module.*`. */
+/**
+ * Differences from Salt in the words of docs/compatibility.md, by kind and then by name or
+ * `module.*`.
+ */
 const differences: Readonly<Record<CompatibilityKind, Readonly<Record<string, string>>>> = {
   runner: {
     'jobs.master': 'only the runners of this process',
@@ -79,7 +85,7 @@ const differences: Readonly<Record<CompatibilityKind, Readonly<Record<string, st
 };
 
 /**
- * Returns the sorted names of the functions that templates of pillar or orchestrations may call.
+ * Returns the sorted names of all functions that templates of pillar or of orchestrations may call.
  */
 export function templateFunctionNames(): readonly string[] {
   const grains = new TracedGrains({}, new GrainReads());
@@ -90,7 +96,9 @@ export function templateFunctionNames(): readonly string[] {
     lstripBlocks: false,
   });
   const unreachable = async (): Promise<never> => {
-    throw new TypeError('only the names are asked for');
+    throw new TypeError(
+      'cannot run a runner: this table of functions serves only to list their names',
+    );
   };
   const tables = [
     saltFunctions({ grains, setting }),
@@ -189,8 +197,8 @@ function byText(
 }
 
 /**
- * Returns the page with its tables replaced. Each table stands between two comments that name its
- * kind.
+ * Replaces the generated tables in the text of docs/compatibility.md. In the page, each table
+ * stands between two HTML comments that name its kind.
  */
 export function withCompatibilityTables(page: string, rows: readonly CompatibilityRow[]): string {
   return compatibilityKinds.reduce((text, kind) => {

@@ -101,11 +101,11 @@ export async function openLogStore(options: LogStoreOptions): Promise<LogStore> 
       'the secret of a cluster must have at least 32 bytes',
     );
   }
-  let tell: (error: StoreError) => void = () => {};
+  let fail: (error: StoreError) => void = () => {};
   const held = await openHeldTables({
     ...options,
     onFenced: (error) => {
-      tell(error);
+      fail(error);
       options.onFenced?.(error);
     },
   });
@@ -115,7 +115,7 @@ export async function openLogStore(options: LogStoreOptions): Promise<LogStore> 
     const health = await options.log.health();
     const view = new LogView(held.tables, cipher, state);
     const store = new LogStore({ held, view, cipher, options, health });
-    tell = (error) => store.fail(error);
+    fail = (error) => store.fail(error);
     try {
       await store.start();
     } catch (error) {
@@ -417,7 +417,7 @@ export class LogStore extends TableStore {
       try {
         const applied = await this.#view.apply(batch);
         this.#entries.splice(0, batch.length);
-        this.#tell(applied);
+        this.#notifyFollowers(applied);
       } catch (error) {
         if (!mayBeRetried(error)) this.fail(unexpected(error));
         // On a full disk, the entries are retried until there is free space.
@@ -429,7 +429,7 @@ export class LogStore extends TableStore {
     this.#drained();
   }
 
-  #tell(applied: readonly AppliedEntry[]): void {
+  #notifyFollowers(applied: readonly AppliedEntry[]): void {
     const { session } = this.#appender;
     for (const entry of applied) {
       this.publish(entry.changes);

@@ -19,18 +19,18 @@ export interface RightsOptions {
 }
 
 /** Name of a consumer and a stream that do not exist. */
-const nobody = 'saltbridge_rights_check';
+const unusedName = 'saltbridge_rights_check';
 /**
  * A request that a server rejects and that names nothing that exists. It must be an object with
  * names: nats-server 2.11 and later treats any other payload as a request without conditions, so a
  * purge would delete everything.
  */
 const unreadable = JSON.stringify({
-  name: nobody,
-  stream_name: nobody,
-  filter: nobody,
-  seq: nobody,
-  config: nobody,
+  name: unusedName,
+  stream_name: unusedName,
+  filter: unusedName,
+  seq: unusedName,
+  config: unusedName,
 });
 
 interface Probe {
@@ -64,7 +64,7 @@ export async function checkRights(
       `the NATS user of this member lacks the right to ${missing.join(', ')}; docs/cluster.md lists the rights that it needs`,
     );
   }
-  const others = ['PURGE', 'DELETE'].map((verb) => `$JS.API.STREAM.${verb}.${nobody}`);
+  const others = ['PURGE', 'DELETE'].map((verb) => `$JS.API.STREAM.${verb}.${unusedName}`);
   const refusedOthers = await refusals.ofPublishing(others.map(toRequest));
   const refusedAll = await refusals.ofSubscribing(['>']);
   return [
@@ -79,15 +79,15 @@ function needed(
 ): { readonly publish: readonly Probe[]; readonly subscribe: readonly string[] } {
   // A stream name that does not match, so that the log stores nothing.
   const elsewhere = headers();
-  elsewhere.set('Nats-Expected-Stream', nobody);
+  elsewhere.set('Nats-Expected-Stream', unusedName);
   const requests = [
     `STREAM.INFO.${stream}`,
     `STREAM.MSG.GET.${stream}`,
     `STREAM.PURGE.${stream}`,
-    `CONSUMER.CREATE.${stream}.${nobody}`,
-    `CONSUMER.DELETE.${stream}.${nobody}`,
-    `CONSUMER.INFO.${stream}.${nobody}`,
-    `CONSUMER.MSG.NEXT.${stream}.${nobody}`,
+    `CONSUMER.CREATE.${stream}.${unusedName}`,
+    `CONSUMER.DELETE.${stream}.${unusedName}`,
+    `CONSUMER.INFO.${stream}.${unusedName}`,
+    `CONSUMER.MSG.NEXT.${stream}.${unusedName}`,
     ...(isFounding ? [`STREAM.CREATE.${stream}`] : []),
   ];
   return {

@@ -172,14 +172,14 @@ export class LogView {
     const recorded = new RecordedTables(this.#tables);
     const body = message === undefined ? undefined : decodeEntry(message.body);
     if (body !== undefined && body.content.kind !== 'found') this.#compare(before, body);
-    const told =
+    const applied =
       message === undefined || body === undefined
         ? { state: before }
         : applyBody(before, { message, body, position, recorded });
     const hash = createHash('sha256').update(`${before.hash} ${position} `).update(bytes);
     hash.update(recorded.effects());
-    const state = { ...told.state, position, entry: digestOf(bytes), hash: hash.digest('hex') };
-    const { results, changes = [] } = told;
+    const state = { ...applied.state, position, entry: digestOf(bytes), hash: hash.digest('hex') };
+    const { results, changes = [] } = applied;
     return {
       state,
       applied: {
@@ -208,7 +208,7 @@ export class LogView {
   }
 }
 
-interface Told {
+interface BodyResult {
   readonly state: ViewState;
   readonly results?: readonly TransactionResult[];
   readonly changes?: readonly KeyedChange[];
@@ -221,7 +221,7 @@ interface BodyContext {
   readonly recorded: RecordedTables;
 }
 
-function applyBody(before: ViewState, context: BodyContext): Told {
+function applyBody(before: ViewState, context: BodyContext): BodyResult {
   const { message, body, position, recorded } = context;
   const { member, content } = body;
   if (content.kind === 'found') return { state: before };

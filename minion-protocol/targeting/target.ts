@@ -176,9 +176,9 @@ function ready(
     meter?.spend('evaluation of a target', 2);
     return terms[index]?.test(candidate) ?? 'no';
   };
-  const told = filterTerms(expression, (index) => terms[index]?.isSelfTold === false);
+  const verified = filterTerms(expression, (index) => terms[index]?.isSelfTold === false);
   const isByResources = terms.every(({ meansResource }) => meansResource !== undefined);
-  const says = (part: CompoundExpression, candidate: TargetCandidate): boolean =>
+  const holds = (part: CompoundExpression, candidate: TargetCandidate): boolean =>
     evaluateCompound(part, (index) => verdictOf(candidate, index)) === 'yes';
   return {
     terms,
@@ -189,10 +189,10 @@ function ready(
         verdictOf(candidate, index) === 'no' ? 'no' : 'yes',
       ) === 'yes',
     restsOnGrains:
-      told === undefined ||
+      verified === undefined ||
       evaluateCompound(expression, (index) => (terms[index]?.isSelfTold ? 'yes' : 'no')) === 'yes',
     isEntitled: (candidate) =>
-      told !== undefined && says(told, candidate) && says(expression, candidate),
+      verified !== undefined && holds(verified, candidate) && holds(expression, candidate),
     resourcesMeant: ({ resources }) => {
       const meant = new Set<string>();
       for (const [type, ids] of isByResources ? (resources ?? []) : []) {

@@ -106,7 +106,7 @@ export interface ConnectionOwner {
   finish(): void;
 }
 
-const NOBODY: ReadonlySet<string> = new Set();
+const NO_MINIONS: ReadonlySet<string> = new Set();
 
 /** One connection in the guard's table. */
 export class GuardedConnection {
@@ -139,7 +139,7 @@ export class GuardedConnection {
 
   /** Ids of the minions whose requests on this connection were verified. */
   get minionIds(): ReadonlySet<string> {
-    return this.#minionIds ?? NOBODY;
+    return this.#minionIds ?? NO_MINIONS;
   }
 
   /**
