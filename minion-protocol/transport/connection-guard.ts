@@ -279,7 +279,7 @@ export class ConnectionGuard {
   readonly now: () => number;
   readonly limits: GuardLimits;
   readonly #connections = new Set<GuardedConnection>();
-  /** Connections from unknown addresses, oldest first. */
+  /** Connections of unknown addresses, oldest first. */
   readonly #strangers = new Set<GuardedConnection>();
   readonly #addresses = new Map<string, AddressRecord>();
   /** Known addresses, the least recently active one first. */
@@ -372,8 +372,8 @@ export class ConnectionGuard {
   }
 
   /**
-   * Updates the memory account. If the total exceeds its limit, ends the unknown connection that
-   * holds most.
+   * Updates the memory account. If the total exceeds its limit, ends the connection of an unknown
+   * address that uses the most memory.
    * @returns the limit that this connection exceeds, or `undefined`
    */
   heldBytesChanged(connection: GuardedConnection, change: number): GuardRefusal | undefined {
@@ -404,8 +404,8 @@ export class ConnectionGuard {
   }
 
   /**
-   * Evicts the oldest unknown connection. Connections of known addresses are never evicted for a
-   * new one.
+   * Evicts the oldest connection of an unknown address. Connections of known addresses are never
+   * evicted for a new one.
    */
   #makeRoom(): boolean {
     const oldest = first(this.#strangers);
