@@ -29,20 +29,6 @@ for (const document of ['docs/ARCHITECTURE.md', 'CONTRIBUTING.md']) {
   });
 }
 
-for (const document of ['README.md', 'CONTRIBUTING.md', 'docs/ARCHITECTURE.md', 'SECURITY.md']) {
-  test(`every relative link of ${document} leads somewhere`, (t) => {
-    const text = readFileSync(`${root}${document}`, 'utf8');
-    const folder = document.includes('/') ? document.replace(/[^/]*$/, '') : '';
-    const links = [...text.matchAll(/\]\((?!https?:)([^)#]+)\)/g)].map(([, link = '']) => link);
-    // The reference is made by `npm run docs` and not kept.
-    const kept = links.filter((link) => !link.startsWith('api/'));
-    t.deepEqual(
-      kept.filter((link) => !existsSync(`${root}${folder}${link}`)),
-      [],
-    );
-  });
-}
-
 test('docs/README.md links to every page', (t) => {
   const links = new Set(relativeLinks('docs/README.md').map(({ target }) => target));
   t.deepEqual(

@@ -22,9 +22,11 @@ export interface CodeBlock {
   readonly runBy: string | undefined;
 }
 
-/** Every document that is for people. */
+/** Returns every document for people, without the generated API reference and reports. */
 export function documents(): string[] {
-  const docs = readdirSync(`${root}docs`).filter((name) => name.endsWith('.md'));
+  const docs = readdirSync(`${root}docs`, { recursive: true, encoding: 'utf8' }).filter(
+    (name) => name.endsWith('.md') && !/^(api|reports)\b/.test(name),
+  );
   return [
     'README.md',
     'CONTRIBUTING.md',
