@@ -1,5 +1,6 @@
 /**
- * Checks the rights of a member's NATS user: all that it needs, and no dangerous ones beyond that.
+ * Checks the rights of a member's NATS user. It must have all rights that a member needs. Dangerous
+ * rights beyond these are reported.
  */
 
 import { setImmediate as turn } from 'node:timers/promises';
@@ -8,22 +9,22 @@ import { StoreError } from '#store';
 
 type Transport = typeof import('@nats-io/transport-node');
 
-/** Names that determine the required rights. */
+/** Names on which the required rights depend. */
 export interface RightsOptions {
   /** Stream of the log. */
   readonly stream: string;
   /** Prefix of the member's own subjects. */
   readonly subject: string;
-  /** Whether the member creates the stream. */
+  /** Whether the member may have to create the stream. */
   readonly isFounding: boolean;
 }
 
-/** Name of a consumer and a stream that do not exist. */
+/** Name that no consumer and no stream has. */
 const unusedName = 'saltbridge_rights_check';
 /**
- * A request that a server rejects and that names nothing that exists. It must be an object with
- * names: nats-server 2.11 and later treats any other payload as a request without conditions, so a
- * purge would delete everything.
+ * Payload of a request that the server always rejects, because it names nothing that exists. It
+ * must be an object with names. From version 2.11 on, nats-server treats any other payload as a
+ * request without conditions, so a purge would delete everything.
  */
 const unreadable = JSON.stringify({
   name: unusedName,
@@ -39,11 +40,14 @@ interface Probe {
   readonly headers?: MsgHdrs;
 }
 
-/** Maximum number of recorded rejections, more than the number of simultaneous requests. */
+/**
+ * Maximum number of rejections that are recorded. It exceeds the number of requests that are sent
+ * at the same time.
+ */
 const maxRefusals = 100;
 
 /**
- * Tests the operations of a member in ways that change nothing.
+ * Tests the operations of a member by requests that change nothing.
  * @returns rights that the user has although no member needs them
  * @throws StoreError ERR_CLUSTER_RIGHTS naming the missing rights
  */
@@ -77,7 +81,7 @@ function needed(
   { headers, createInbox }: Transport,
   { stream, subject, isFounding }: RightsOptions,
 ): { readonly publish: readonly Probe[]; readonly subscribe: readonly string[] } {
-  // A stream name that does not match, so that the log stores nothing.
+  // The header names a stream that does not exist, so that the log does not store the message.
   const elsewhere = headers();
   elsewhere.set('Nats-Expected-Stream', unusedName);
   const requests = [
@@ -104,7 +108,7 @@ function toRequest(subject: string): Probe {
   return { subject, payload: unreadable };
 }
 
-/** Collects the server's rejections of one group of subjects at a time. */
+/** Collects the rejections that the server sends for a group of subjects. */
 class Refusals {
   readonly #connection: NatsConnection;
   readonly #refused = new Set<string>();
@@ -114,7 +118,7 @@ class Refusals {
     void this.#watch();
   }
 
-  /** Returns the subjects to which publishing was rejected. */
+  /** Returns the subjects to which the server did not allow the user to publish. */
   async ofPublishing(probes: readonly Probe[]): Promise<readonly string[]> {
     for (const { subject, payload, headers } of probes) {
       this.#connection.publish(subject, payload, headers === undefined ? {} : { headers });
@@ -132,8 +136,8 @@ class Refusals {
   }
 
   /**
-   * Returns the subjects that the server has rejected. The server sends rejections before its reply
-   * to a flush. The client reports them in the next turn of the event loop.
+   * Returns the subjects that the server has rejected. It sends rejections before its reply to a
+   * flush. The client library reports them in the next turn of the event loop.
    */
   async #settled(subjects: readonly string[]): Promise<readonly string[]> {
     await this.#connection.flush();

@@ -1,4 +1,4 @@
-/** Whole pages: the status, the log-in, the explanation of a denial. */
+/** The pages: status, log-in, and the explanation of a denied signal. */
 
 import type { Explanation } from '#acl';
 import type { Denial } from '#master';
@@ -8,7 +8,7 @@ import { type PageLinks, renderSections } from './sections.ts';
 
 /**
  * Returns the status page with everything that the user may read.
- * @param notice result of the last form
+ * @param notice message about the form that was sent last
  */
 export function statusPage(overview: Overview, places: PageLinks, notice?: string): Html {
   const all = [...renderSections(overview, places)].map(
@@ -30,7 +30,7 @@ export function statusPage(overview: Overview, places: PageLinks, notice?: strin
 
 /**
  * Returns the log-in page.
- * @param eauths names of the eauths to offer
+ * @param eauths names of the eauth back ends to offer
  */
 export function loginPage(base: string, eauths: readonly string[], problem?: string): Html {
   const notice =

@@ -102,8 +102,8 @@ function exactDecimal(value: number): Decimal {
 }
 
 /**
- * Rounds a number half to even to the given number of digits. With zero or fewer digits, the result
- * is 0 or 1 in the last place.
+ * Rounds a number half to even to the given number of digits. If no digits are left, the result is
+ * 0 or 1.
  */
 function roundTo({ digits, exponent }: Decimal, count: number): Decimal {
   if (count >= digits.length) return { digits, exponent };
