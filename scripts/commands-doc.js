@@ -55,10 +55,10 @@ function sectionOf({ command, name }) {
   const usage = `saltbridge ${name.replace(/^saltbridge /, '')} ${command.usage()}`;
   return [
     `\n## ${name}\n\n${sentence(cellOf(command.description()))}\n`,
-    `\n\`${usage.trim()}\`\n`,
+    `\n\`\`\`text\n${usage.trim()}\n\`\`\`\n`,
     tableOf(['argument', 'meaning'], positional),
     tableOf(['option', 'meaning'], rows),
-    others.length === 0 ? '' : `\nShared: ${others.map((it) => `\`${it}\``).join(', ')}.\n`,
+    others.length === 0 ? '' : `\nShared options: ${others.map((it) => `\`${it}\``).join(', ')}.\n`,
   ].join('');
 }
 
