@@ -1,11 +1,14 @@
-/** Table of all options in docs/configuration.md. */
+/** Generates the table of all options in docs/configuration.md. */
 
 import type { TSchema } from 'typebox';
 import type { OptionRow } from './option.ts';
 import { optionSections } from './options.ts';
 import { expectedBy, fileNameOf, shapeOf } from './schema.ts';
 
-/** Heading of the generated part of the page, which extends to the end of the page. */
+/**
+ * Heading with which the generated part of the page begins. The generated part extends to the end
+ * of the page.
+ */
 export const optionsHeading = '## All options';
 
 const introduction =
@@ -68,10 +71,10 @@ function lineOf(name: string, { schema, doc, reload = '', migration, ...row }: O
   return lineWith([`\`${name}\``, valueFormOf(schema), value, meaning, reload]);
 }
 
-/** Returns the members of a section that this page documents. */
+/** Returns the members of a section whose descriptions belong on this page. */
 function membersOf(name: string, schema: TSchema): string[] {
   const { properties = {} } = shapeOf(schema);
-  // Both names of the HTTP API share one description.
+  // `rest_cherrypy` and `api` are the same section, so it is described once.
   if (name === 'rest_cherrypy') return [];
   return Object.entries(properties).map(([member, its]) => {
     const { default: value = null } = shapeOf(its);
@@ -98,7 +101,7 @@ function valueFormOf(schema: TSchema): string {
   return unit === undefined || expected.includes(unit) ? expected : `${expected} (${unit})`;
 }
 
-/** Returns a default as it is written in a file. */
+/** Returns a default in the form in which a file contains it. */
 function defaultIn(value: unknown): string {
   if (value === null || value === '') return '';
   const isSection = typeof value === 'object' && !Array.isArray(value);

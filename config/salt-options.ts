@@ -755,7 +755,7 @@ export const saltOptions = {
 
 const nextRequest = 'the next request';
 
-/** Salt's options for the rights of users. */
+/** Salt's options that grant rights to users. */
 export const rightsOptions = {
   publisherAcl: option(
     'publisher_acl',

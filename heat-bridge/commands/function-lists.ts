@@ -17,11 +17,11 @@
 import { compileGlob } from '#template/python/fnmatch.ts';
 import lists from './function-lists.json' with { type: 'json' };
 
-/** Keywords that a reviewed function accepts. */
+/** Keyword arguments that a reviewed function accepts. */
 export interface ReviewedFunction {
   /** Whether any keywords with any text are permitted. */
   readonly isOpen: boolean;
-  /** Permitted content by keyword: any text, or a single word. */
+  /** Permitted values by keyword argument: any text, or a single word. */
   readonly keywords: ReadonlyMap<string, 'text' | 'word'>;
 }
 
@@ -45,7 +45,10 @@ export function loadFunctionReviews(): FunctionReviews {
   };
 }
 
-/** Returns the entry of the reviewed list, or `undefined` for other functions. */
+/**
+ * Returns the function's entry in the list of reviewed functions, or `undefined` if it is not in
+ * this list.
+ */
 export function reviewedFunctionOf(standing: FunctionReview): ReviewedFunction | undefined {
   return standing.kind === 'reviewed' ? standing.reviewed : undefined;
 }
