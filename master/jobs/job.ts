@@ -1,7 +1,7 @@
 import type { JobReturn } from '../api/index.ts';
 import type { JobRecord } from './job-row.ts';
 
-const nobody: ReadonlySet<string> = new Set();
+const noMinions: ReadonlySet<string> = new Set();
 
 /**
  * Job in memory, with its minions and the ids that have returned. Memory contains thousands of
@@ -20,7 +20,7 @@ export class Job {
   #resources: Map<string, Set<string>> | undefined;
   /** Resources for which minions return instead of themselves. */
   #expected: Map<string, ReadonlySet<string>> | undefined;
-  #running: ReadonlySet<string> = nobody;
+  #running: ReadonlySet<string> = noMinions;
   #listeners: Set<(result: JobReturn) => void> | undefined;
 
   constructor(

@@ -81,11 +81,11 @@ export function lintConfiguredPolicy(
   minionIds: readonly string[] | undefined,
   now: () => number = Date.now,
 ): readonly LintFinding[] {
-  const nobody = (): boolean => false;
+  const never = (): boolean => false;
   const policy = createPolicy(rulesOf(config), {
     ...policySyntax,
     // The check is only about the rules, so it does not need the facts of minions.
-    target: () => ({ isEntitled: nobody, claims: nobody, mayMean: nobody }),
+    target: () => ({ isEntitled: never, claims: never, mayMean: never }),
     pillarOf: () => undefined,
     now,
   });

@@ -20,7 +20,7 @@ import { hasFullRights, type UserApiDeps, type UserSession } from './user-sessio
  * was evaluated.
  */
 const unlimitedRule = 'unlimited';
-const nobodysRule = 'default-deny';
+const defaultRule = 'default-deny';
 
 const noMinions = { minions: [], missing: [], isNarrowed: false };
 
@@ -182,7 +182,7 @@ export class UserGate {
     action: Question['action'] | typeof interfaceAction,
     { fun }: Pick<AskedCalls, 'fun'>,
     reason: string,
-    rule = nobodysRule,
+    rule = defaultRule,
   ): never {
     const user = subject as UserSubject; // only users are subjects here
     const { name, eauth } = user;
