@@ -1,9 +1,12 @@
-/** Validation of handles' destinations. No error message repeats the given text. */
+/**
+ * Validates destinations of handles. The error messages do not repeat the given text, because it
+ * contains secrets.
+ */
 
 import { BridgeError } from '../errors.ts';
 import type { Credentials } from '../openstack/log-in.ts';
 
-/** Credentials in Heat's form. */
+/** Credentials, in the form in which Heat writes them. */
 interface LoginForm {
   readonly auth_url: string;
   readonly user_id: string;
@@ -12,7 +15,7 @@ interface LoginForm {
 }
 
 /**
- * Converts credentials.
+ * Validates and converts credentials.
  * @throws BridgeError ERR_HANDLE_FORM
  */
 export function credentialsOf(form: LoginForm): Credentials {
@@ -25,8 +28,8 @@ export function credentialsOf(form: LoginForm): Credentials {
 }
 
 /**
- * Returns a URL unchanged, because signatures cover its text. Characters that HTTP or URL parsers
- * could interpret differently are rejected.
+ * Validates a URL, and returns it unchanged, because signatures cover its exact text. Characters
+ * that HTTP or URL parsers could interpret in different ways are rejected.
  * @throws BridgeError ERR_HANDLE_FORM
  */
 export function checkedUrl(text: string): string {
@@ -40,7 +43,7 @@ export function checkedUrl(text: string): string {
 }
 
 /**
- * Returns a token that is valid in an HTTP header.
+ * Validates a token, which must be permitted in an HTTP header.
  * @throws BridgeError ERR_HANDLE_FORM
  */
 export function checkedToken(text: string): string {
