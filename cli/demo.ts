@@ -137,14 +137,14 @@ interface RecordingEndpoint {
 /** Starts the endpoint on a free port of this machine. */
 async function startRecordingEndpoint(): Promise<RecordingEndpoint> {
   const lines: string[] = [];
-  let tell: () => void = () => {};
+  let resolveDone: () => void = () => {};
   const server = createServer((request, response) => {
     const parts: Buffer[] = [];
     request.on('data', (part: Buffer) => parts.push(part));
     request.once('end', () => {
       lines.push(`${request.method} ${request.url} ${Buffer.concat(parts).toString('utf8')}`);
       response.end('null');
-      tell();
+      resolveDone();
     });
   });
   await listen(server);
@@ -154,11 +154,11 @@ async function startRecordingEndpoint(): Promise<RecordingEndpoint> {
     origin: `http://127.0.0.1:${port}`,
     nextRequest: () =>
       new Promise((resolve) => {
-        tell = () => {
+        resolveDone = () => {
           const line = lines.shift();
           if (line !== undefined) resolve(line);
         };
-        tell();
+        resolveDone();
       }),
     close: () =>
       new Promise((resolve) => {

@@ -11,21 +11,58 @@ import { expectedBy, fileNameOf, shapeOf } from './schema.ts';
  */
 export const optionsHeading = '## All options';
 
-const introduction = `The table is made from the option rows in \`config/\` by \`node scripts/options-doc.js\`. A new value of an option applies after a restart unless the last column says otherwise. Members of a section stand below it.
+const introduction =
+  'The tables are made from the option rows in `config/` by `node scripts/options-doc.js`. A new value of an option applies after a restart unless the last column names another time.';
 
-| option | value | default | meaning | a reload applies to |
+const tableHead = `| option | value | default | meaning | a reload applies to |
 | --- | --- | --- | --- | --- |
 `;
 
+/** Headings of the tables, by the name of the first option of each table. */
+const headings: ReadonlyMap<string, string> = new Map([
+  ['interface', 'Ports and transports'],
+  ['id', 'Identity, account and paths'],
+  ['keysize', 'Keys of the master'],
+  ['auto_accept', 'Acceptance of minions'],
+  ['minimum_auth_version', 'Protocol and signatures'],
+  ['zmq_filtering', 'Connections'],
+  ['timeout', 'Jobs, events and targets'],
+  ['file_roots', 'Pillar'],
+  ['file_ignore_glob', 'Sources of files'],
+  ['gitfs_remotes', 'Git repositories'],
+  ['fileserver_followsymlinks', 'File server'],
+  ['top_file_merging_strategy', 'States and templates'],
+  ['enforce_mine_cache', 'Mine, peers, reactor and schedule'],
+  ['rest_cherrypy', "Salt's HTTP API"],
+  ['log_level', 'Log'],
+  ['output', 'Output of commands'],
+  ['publisher_acl', 'Rights of users'],
+  ['token_expire', 'Tokens and log-ins'],
+  ['auth.pam.service', 'Authentication services'],
+  ['saltbridge:state_dir', 'Paths of saltbridge'],
+  ['saltbridge:api', 'HTTP API'],
+  ['saltbridge:event_ring', 'Event ring, audit log and event export'],
+  ['saltbridge:git', 'Limits of git and HTTP requests'],
+  ['saltbridge:bridge', 'Bridge'],
+  ['saltbridge:cluster', 'Cluster'],
+  ['saltbridge:minion_ids', 'Minions, restarts and confirmations'],
+  ['saltbridge:reactions', 'Reactions'],
+  ['saltbridge:relay', 'Relays'],
+  ['saltbridge:limits:requests_per_second', 'Limits'],
+  ['saltbridge:acl:signals', 'Policy'],
+]);
+
 /** Returns the generated part of docs/configuration.md. */
 export function optionsPage(): string {
-  const lines = optionSections.flatMap(({ above, options }) =>
-    Object.values(options).flatMap((row) => {
+  const parts = optionSections.flatMap(({ above, options }) =>
+    Object.values(options).map((row) => {
       const name = [...above, row.name].join(':');
-      return [lineOf(name, row), ...membersOf(name, row.schema)];
+      const heading = headings.get(name);
+      const head = heading === undefined ? '' : `\n### ${heading}\n\n${tableHead}`;
+      return `${head}${[lineOf(name, row), ...membersOf(name, row.schema)].join('\n')}\n`;
     }),
   );
-  return `${optionsHeading}\n\n${introduction}${lines.join('\n')}\n`;
+  return `${optionsHeading}\n\n${introduction}\n${parts.join('')}`;
 }
 
 function lineOf(name: string, { schema, doc, reload = '', migration, ...row }: OptionRow): string {
@@ -40,10 +77,17 @@ function membersOf(name: string, schema: TSchema): string[] {
   // `rest_cherrypy` and `api` are the same section, so it is described once.
   if (name === 'rest_cherrypy') return [];
   return Object.entries(properties).map(([member, its]) => {
-    const { description = '', default: value = null } = shapeOf(its);
+    const { default: value = null } = shapeOf(its);
     const place = `\`${name}:${fileNameOf(member, its)}\``;
-    return lineWith([place, valueFormOf(its), defaultIn(value), description, '']);
+    return lineWith([place, valueFormOf(its), defaultIn(value), descriptionOf(its), '']);
   });
+}
+
+/** Returns the description of a schema, or of its first alternative that has one. */
+function descriptionOf(schema: TSchema): string {
+  const { description, anyOf = [], inFiles } = shapeOf(schema);
+  const alternatives = inFiles === undefined ? anyOf : [...anyOf, inFiles];
+  return description ?? alternatives.map(descriptionOf).find((text) => text !== '') ?? '';
 }
 
 function lineWith(cells: readonly string[]): string {

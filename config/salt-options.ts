@@ -1,6 +1,6 @@
 /**
  * Salt's options at the top level of a file. Names, units and defaults are those of Salt's master
- * configuration (salt/config/__init__.py, 3007.0). docs/compatibility.md lists the exceptions.
+ * configuration (salt/config/__init__.py, 3007.0). docs/compatibility/configuration.md lists the exceptions.
  */
 
 import { hostname } from 'node:os';

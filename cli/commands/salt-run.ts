@@ -138,8 +138,8 @@ function splitOutputter(
 /** Returns the exit code, which a function may set itself. */
 function exitCodeOfResult({ return: value, retcode }: FunctionResult): number {
   if (retcode !== undefined) return retcode;
-  const told = isWireMap(value) ? (value.retcode ?? retcodeInData(value.data)) : undefined;
-  return typeof told === 'number' ? told & 0xff : exitCodes.ok;
+  const exitCode = isWireMap(value) ? (value.retcode ?? retcodeInData(value.data)) : undefined;
+  return typeof exitCode === 'number' ? exitCode & 0xff : exitCodes.ok;
 }
 
 function retcodeInData(data: WireValue | undefined): WireValue | undefined {

@@ -62,8 +62,8 @@ async function waitUntilReady(
   }
   if (!hasEnded.aborted) child.kill();
   const reason = hasEnded.aborted ? String(hasEnded.reason) : 'it did not respond within a minute';
-  const told = await readLastWords(logFile, begin);
-  const message = `the master did not start: ${reason}${told}; see ${logFile}`;
+  const lastWords = await readLastWords(logFile, begin);
+  const message = `the master did not start: ${reason}${lastWords}; see ${logFile}`;
   throw new CommandError('ERR_MASTER_NOT_READY', message);
 }
 

@@ -6,7 +6,7 @@ import type { WireValue } from '#minion-protocol';
 import { compileSchema, type JsonValue, schemaMistakes } from '#runtime';
 import { type BridgeError, CatalogError } from '../errors.ts';
 
-/** JSON Schema; docs/bridge.md lists the supported keywords. */
+/** JSON Schema; docs/policy.md lists the supported keywords. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
 /** Source from which a keyword argument gets its value. */
@@ -68,7 +68,7 @@ const CommandBody = Type.Object(
         description: 'the name of a state file such as mysql.user',
       }),
     ),
-    /** Desired content of a machine, as ordered groups. docs/cfn-init.md describes the fields. */
+    /** Desired content of a machine, as ordered groups. docs/install.md describes the fields. */
     install: Type.Optional(
       Type.Unsafe<readonly Readonly<Record<string, unknown>>[]>(
         Type.Array(Type.Object({}), { minItems: 1, maxItems: 64 }),

@@ -6,7 +6,7 @@
  * only read, or act on one named thing. They neither run text as code, nor open paths or URLs that
  * a caller names. Each has a list of the keywords that a command may set. A keyword accepts one
  * word (letters, digits and `_.:@%+~-`, without `/` and blanks). With the suffix `*` it accepts
- * any text, and `**` permits any keywords with any text. docs/bridge.md describes how the list was
+ * any text, and `**` permits any keywords with any text. docs/named-commands.md describes how the list was
  * created.
  *
  * `unsafe`: globs of functions that run, fetch or write their arguments. A command for one of them

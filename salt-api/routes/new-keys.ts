@@ -14,8 +14,8 @@ import { newKeysSchema } from './schemas.ts';
 type CreatedKey = NonNullable<Awaited<ReturnType<MasterApi['keys']['create']>>>;
 
 /**
- * Returns the method. The body contains the credentials, as for `/run`. If no key is created, the
- * files are empty.
+ * Creates the method. The body of a request contains the credentials, as for `/run`. If no key is
+ * created, the archive contains empty files.
  */
 export function newKeysMethod(context: ApiContext): RouteMethod {
   return {
@@ -74,12 +74,12 @@ function numberIn(form: Lowstate, name: string): number | undefined {
   throw new SaltApiError('ERR_HTTP_FIELDS', `${name} is not a number`);
 }
 
-/** Whether a form field is true. Form fields are always text. */
+/** Whether a form field is set to true. The value of a form field is always text. */
 function isSet(value: unknown): boolean {
   return value === true || (typeof value === 'string' && /^(?:true|1|yes|on)$/i.test(value));
 }
 
-/** Returns a file name for an id. It consists of the characters of the id that are safe. */
+/** Returns a file name for a minion id. Characters that are unsafe in file names become `_`. */
 function fileName(id: string): string {
   return id.replace(/[^\w.-]/g, '_').slice(0, 100);
 }
