@@ -19,7 +19,8 @@ export const bridgeErrors = {
   },
   ERR_BRIDGE_OPTIONS: {
     meaning: 'A value under `saltbridge: bridge:`, or an option of createBridge, is invalid.',
-    action: 'Correct the key that the message names; docs/README.md lists the page of each section.',
+    action:
+      'Correct the key that the message names; docs/README.md lists the page of each section.',
     status: 500,
   },
   ERR_CATALOG: {

@@ -89,7 +89,8 @@ function hintOf(code: string, url: string): string {
 export function sendBridgeError(error: unknown, reply: FastifyReply, url = ''): FastifyReply {
   const { status, code, message: problem } = httpProblemOf(error);
   const message = `${problem}${hintOf(code, url)}`;
-  if (code === 'ERR_INTERNAL') reply.log.error({ err: error }, 'bridge request failed');
+  if (code === 'ERR_INTERNAL')
+    reply.log.error({ err: error }, 'request to the bridge failed because of an internal error');
   if (status === 503) reply.header('retry-after', retryAfterSeconds);
   // Close the connection, because the rest of the request body is not read.
   if (code === 'ERR_HTTP_BUSY') reply.header('connection', 'close');

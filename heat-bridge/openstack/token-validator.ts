@@ -37,7 +37,7 @@ export class TokenValidator {
   #own: string | undefined;
   #logInUnderWay: Promise<string> | undefined;
   #refusedAt = -Infinity;
-  #toldAt = -Infinity;
+  #warnedAt = -Infinity;
 
   constructor(options: TokenValidatorOptions) {
     this.#options = options;
@@ -99,9 +99,9 @@ export class TokenValidator {
   /** Logs the reason, and returns an error without it: the caller is not authenticated. */
   #unavailable(reason: string): AuthenticationError {
     const { log, monotonic } = this.#options;
-    if (monotonic() - this.#toldAt >= logIntervalMs) {
-      this.#toldAt = monotonic();
-      log.warn({ reason }, 'keystone cannot validate tokens');
+    if (monotonic() - this.#warnedAt >= logIntervalMs) {
+      this.#warnedAt = monotonic();
+      log.warn({ reason }, 'cannot validate tokens with Keystone');
     }
     return new AuthenticationError('ERR_EAUTH_UNAVAILABLE', 'Keystone is unavailable; retry later');
   }

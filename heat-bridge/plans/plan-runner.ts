@@ -322,7 +322,10 @@ export class PlanRunner {
       run.state = 'over';
       return () => live.end(outcome);
     } catch (error) {
-      host.logger.error({ plan: live.plan, jid: live.id, err: error }, 'run of a plan failed');
+      host.logger.error(
+        { plan: live.plan, jid: live.id, err: error },
+        'run of a plan failed because of an internal error',
+      );
       if (key !== undefined) await cluster?.rows.forget(live.id);
       return () => live.fail(error);
     }

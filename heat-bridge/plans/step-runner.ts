@@ -144,7 +144,10 @@ export class StepRunner {
   #reasonOf(error: unknown): string {
     if (error instanceof BridgeError) return `${error.code}: ${error.message}`;
     const { live, logger } = this.#options;
-    logger.error({ plan: live.plan, jid: live.id, err: error }, 'step of a plan failed');
+    logger.error(
+      { plan: live.plan, jid: live.id, err: error },
+      'step of a plan failed because of an internal error',
+    );
     return 'internal error of the bridge; see its log';
   }
 }

@@ -177,7 +177,10 @@ export class DeliveryWorker implements PendingSignals {
     this.#lanes.set(handle, lane);
     const done = this.#run(pending.alias, lane)
       .catch((error: unknown) => {
-        this.#options.log.error({ err: error }, 'delivery of signals failed');
+        this.#options.log.error(
+          { err: error },
+          'delivery of the signals for a handle stopped because of an internal error',
+        );
       })
       .finally(() => this.#work.delete(done));
     this.#work.add(done);
@@ -208,7 +211,7 @@ export class DeliveryWorker implements PendingSignals {
         }
       } catch (error) {
         // The store failed, or a sealed row could not be opened. The signal stays in the outbox.
-        log.error({ alias, err: error }, 'delivery attempt failed before the signal was sent');
+        log.error({ alias, err: error }, 'could not attempt to deliver a signal; retrying');
         lane.failures += 1;
         await this.#pause(lane, this.#backOff(lane));
       }

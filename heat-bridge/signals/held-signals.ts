@@ -117,7 +117,7 @@ export class HeldSignals {
       .catch((error: unknown) => {
         this.#options.log.error(
           { err: error },
-          'signal could not be updated with its data; it stays held',
+          'could not add late data to a held signal; the signal stays held',
         );
       })
       .finally(() => this.#work.delete(work));

@@ -156,12 +156,15 @@ export async function openSignals(
     held.releaseAll(handle).catch((error: unknown) => {
       log.error(
         { alias: handle.alias, err: error },
-        'held signals could not be assigned to the handle',
+        'could not assign held signals to their new handle',
       );
     });
   const begin = (ended: AbortSignal): void => {
     Promise.all([delivery.begin(ended), held.start()]).catch((error: unknown) => {
-      log.error({ err: error }, 'delivery could not start, or held signals could not be assigned');
+      log.error(
+        { err: error },
+        'could not start the delivery of signals, or could not assign held signals to their handles',
+      );
     });
   };
   const intake = new SignalIntake({

@@ -37,7 +37,7 @@ export function checkedUrl(text: string): string {
   if (!isPlain || !URL.canParse(text)) throw destinationError('must be a plain http or https URL');
   const { username, password } = new URL(text);
   if (username !== '' || password !== '' || text.split('/')[2]?.includes('@')) {
-    throw destinationError('the URL must not contain a user');
+    throw destinationError('the URL must not contain a user name or password');
   }
   return text;
 }
