@@ -134,7 +134,7 @@ test('a request without a token is limited to 1 MiB, or to the value of the opti
   t.is((await post('x'.repeat(mebibyte - 1000))).status, 200);
   const refused = await post('x'.repeat(mebibyte));
   t.is(refused.status, 413);
-  t.like(refused.json, { message: `expected a body of at most ${mebibyte} bytes` });
+  t.like(refused.json, { message: `the body is too large; the maximum is ${mebibyte} bytes` });
   t.is((await post('x'.repeat(mebibyte), json('0'.repeat(40)))).status, 413);
   const hook = { method: 'POST', path: '/hook/a', headers: json(), body: 'x'.repeat(3000) };
   t.is((await small.ask(hook)).status, 413);
