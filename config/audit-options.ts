@@ -1,4 +1,4 @@
-/** `saltbridge: audit:`, the log of users' actions. */
+/** Options under `saltbridge: audit:`, which configure the log of users' actions. */
 
 import type { Static } from 'typebox';
 import { bytes, flag, integer, mebibyte, section } from './schema.ts';

@@ -1,4 +1,7 @@
-/** `rest_cherrypy:` and `saltbridge: api:`, Salt's HTTP API [salt/netapi/rest_cherrypy/app.py]. */
+/**
+ * Options under `rest_cherrypy:` and `saltbridge: api:`. They configure Salt's HTTP API
+ * [salt/netapi/rest_cherrypy/app.py].
+ */
 
 import type { Static } from 'typebox';
 import { addressSet } from '#runtime';
@@ -25,7 +28,7 @@ import {
 } from './schema.ts';
 import { settingsOf } from './settings.ts';
 
-/** Host name without a port, or `*`. */
+/** Schema of a host name without a port, or `*`. */
 const hostName = custom<string>(
   {
     expected: 'a host name without a port, or *',
@@ -63,8 +66,8 @@ function isAddress(value: string): boolean {
 /** `api_acl`: client addresses from which users may log in [app.py, salt_api_acl_tool]. */
 export interface ApiAcl {
   /**
-   * Addresses and networks by user; `*` is any address. The user `*` stands for all users that are
-   * not listed. Without it, users that are not listed cannot log in.
+   * Addresses and networks by user. `*` is any address. The entry of the user `*` applies to all
+   * users without an entry of their own. Without this entry, those users cannot log in.
    */
   readonly users: Readonly<Record<string, readonly string[]>>;
 }
@@ -78,7 +81,7 @@ const apiAcl = custom<ApiAcl>(
       'Client addresses from which users may log in. Default: every address for every user.',
     accept: (value) => {
       const users = parseValue(section({ users: usersOfAcl }), value)?.users;
-      // Names come from a file, so a null prototype prevents them from reading the object prototype.
+      // Create the map without a prototype, because a file may contain names such as `constructor`.
       return users === undefined || Object.keys(users).length === 0
         ? undefined
         : { users: Object.assign(Object.create(null), users) };
@@ -229,10 +232,10 @@ const members = {
   ),
 };
 
-/** The HTTP API. URL paths are used exactly as written. */
+/** Schema of the HTTP API's options. URL paths are used exactly as written. */
 export const httpApi = section(members, {
   expected: `a map with any of ${namesOf({ properties: members }).join(', ')}; a port requires ssl_crt and ssl_key, or disable_ssl: true`,
-  // Options of CherryPy itself and of log files have no effect on this server.
+  // Options of CherryPy and of its log files, which have no effect on this server.
   dropped: new Set([
     ...['debug', 'log_access_file', 'log_error_file', 'thread_pool', 'socket_queue_size'],
     ...['expire_responses', 'collect_stats'],
@@ -243,10 +246,10 @@ export const httpApi = section(members, {
 /** Options of the HTTP API. */
 export type HttpApiOptions = Static<typeof httpApi>;
 
-/** Requires an explicit `disable_ssl: true` for a port without TLS. */
+/** Rejects a port without TLS, unless `disable_ssl: true` is set. Returns the errors. */
 function checkTls({ origin, values, meant }: GivenSection): readonly ConfigError[] {
   if (!meant.has('port')) return [];
-  // A value that is not a boolean is reported as a mistake of its own.
+  // If the value is not a boolean, another check reports that.
   if (meant.has('disableSsl') && values.disableSsl !== false) return [];
   const missing = (['sslCrt', 'sslKey'] as const)
     .filter((member) => !meant.has(member))

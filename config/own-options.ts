@@ -1,4 +1,4 @@
-/** Our own options, under `saltbridge:`. */
+/** Options under `saltbridge:`, which Salt does not have. */
 
 import { type AuditOptions, auditOptions } from './audit-options.ts';
 import { clusterOptions } from './cluster-options.ts';
@@ -188,7 +188,7 @@ export const ownOptions = {
   ),
 };
 
-/** Limits on the requests of one minion or one address, under `limits:`. */
+/** Options under `saltbridge: limits:`. They limit the requests of a single minion or address. */
 export const limitOptions = {
   requestsPerSecond: option(
     'requests_per_second',
@@ -326,7 +326,7 @@ export const limitOptions = {
   ),
 };
 
-/** Options of the policy, under `acl:`. */
+/** Options of the policy, under `saltbridge: acl:`. */
 export const aclOptions = {
   signals: option('signals', signalRules, [], 'Tags that minions may emit.', {
     reload: 'the next event',

@@ -1,6 +1,6 @@
 /**
  * Salt's options at the top level of a file. Names, units and defaults are those of Salt's master
- * configuration (salt/config/__init__.py, 3007.0). docs/compatibility.md lists the exceptions.
+ * configuration (salt/config/__init__.py, 3007.0). docs/compatibility/configuration.md lists the exceptions.
  */
 
 import { hostname } from 'node:os';
@@ -755,7 +755,7 @@ export const saltOptions = {
 
 const nextRequest = 'the next request';
 
-/** Salt's options for the rights of users. */
+/** Salt's options that grant rights to users. */
 export const rightsOptions = {
   publisherAcl: option(
     'publisher_acl',

@@ -17,7 +17,7 @@ export const bridgeErrors = {
   },
   ERR_BRIDGE_OPTIONS: {
     meaning: 'A value under `saltbridge: bridge:`, or an option of createBridge, is invalid.',
-    action: 'Correct the key that the message names; docs/bridge.md lists them.',
+    action: 'Correct the key that the message names; docs/README.md lists the page of each section.',
     status: 500,
   },
   ERR_CATALOG: {
@@ -173,7 +173,7 @@ export const bridgeErrors = {
   ERR_DATA_FORM: {
     meaning: 'The registration of a data space is invalid, or a template cannot be compiled.',
     action:
-      'Correct the role, value or field that the message names; docs/guests.md describes the form.',
+      'Correct the role, value or field that the message names; docs/data-space-reference.md describes the form.',
     status: 400,
   },
   ERR_DATA_LIMIT: {
@@ -231,7 +231,7 @@ export const bridgeErrors = {
     meaning:
       'The registration of a handle is invalid, or the destination of its signals cannot be parsed.',
     action:
-      "Correct the field that the message names; docs/signals.md lists all forms of Heat's handles.",
+      "Correct the field that the message names; docs/signals-reference.md lists all forms of Heat's handles.",
     status: 400,
   },
   ERR_HANDLE_LIMIT: {
@@ -265,7 +265,7 @@ export const bridgeErrors = {
   },
   ERR_STACK_FORM: {
     meaning: 'The registration of a stack is invalid.',
-    action: 'Correct the field that the message names; docs/deployments.md lists them.',
+    action: 'Correct the field that the message names; docs/deployments-reference.md lists them.',
     status: 400,
   },
   ERR_STACK_LIMIT: {

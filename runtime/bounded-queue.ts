@@ -1,6 +1,6 @@
 /**
- * A bounded queue of items for a reader with `for await`. If its capacity is exceeded, it ends with
- * an error instead of growing.
+ * A bounded queue of items, read with `for await`. If its capacity is exceeded, it ends with an
+ * error instead of growing.
  */
 export class BoundedQueue<T> implements AsyncIterableIterator<T> {
   readonly #capacity: number;
@@ -11,7 +11,7 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
   #end: 'open' | 'closed' | { readonly error: Error } = 'open';
 
   /**
-   * @param overflow creates the error for a reader that was too slow
+   * @param overflow creates the error that the reader gets if the queue was full
    * @param onEnd called once, when the queue accepts no more items
    */
   constructor(capacity: number, overflow: () => Error, onEnd: () => void = () => {}) {
@@ -29,7 +29,10 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
     return this.#items.length;
   }
 
-  /** Adds an item. If the queue is full, it discards its items and ends. */
+  /**
+   * Adds an item. If the queue is full, the queue discards all items and ends with the error of
+   * `overflow`.
+   */
   push(item: T): void {
     if (this.#end !== 'open') return;
     if (this.#items.length >= this.#capacity) {
@@ -42,7 +45,7 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
     this.#wake?.();
   }
 
-  /** Ends the queue after its remaining items. */
+  /** Ends the queue. The reader still gets the remaining items. */
   close(): void {
     if (this.#end === 'open') {
       this.#end = 'closed';
@@ -65,7 +68,7 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
     }
   }
 
-  /** Returns all waiting items at once, repeatedly. */
+  /** Iterates over batches: each contains all items that are waiting. */
   async *batches(): AsyncGenerator<readonly T[], void, void> {
     try {
       for (;;) {

@@ -1,12 +1,14 @@
-/** Limits of a {@link Budget}, in any unit: bytes, connections, slots. */
+/** Limits of a {@link Budget}, in the unit of its resource: bytes, connections, slots. */
 export interface BudgetLimits {
-  /** Maximum amount of all owners together. */
+  /** Maximum amount that all owners may hold together. */
   readonly total: number;
-  /** Maximum amount of one owner. */
+  /** Maximum amount that one owner may hold. */
   readonly perOwner: number;
 }
 
-/** Counts the amounts of a limited resource that owners (an address, a caller) hold. */
+/**
+ * Limits how much of a resource each owner (an address, a caller) and all owners together may hold.
+ */
 export class Budget {
   readonly #limits: BudgetLimits;
   readonly #held = new Map<string, number>();
@@ -35,7 +37,7 @@ export class Budget {
     return true;
   }
 
-  /** Returns `amount` to the budget, at most what the owner holds. */
+  /** Returns `amount` to the budget. If the owner holds less, returns that. */
   release(owner: string, amount = 1): void {
     const held = this.heldBy(owner);
     const released = Math.min(held, amount);

@@ -3,11 +3,11 @@ import { createBoundedMap } from './bounded-map.ts';
 /** Options of {@link RecentAnswers}. */
 
 export interface RecentAnswersOptions {
-  /** Time for which an answer is valid, counted from its request, in milliseconds. */
+  /** Time for which an answer is valid, in milliseconds. It starts when the answer is requested. */
   readonly maxAgeMs: number;
   /** Maximum number of cached answers. The oldest is evicted first. */
   readonly maxAnswers: number;
-  /** Returns the milliseconds of a monotonic clock. */
+  /** Returns the time of a monotonic clock, in milliseconds. */
   readonly monotonic: () => number;
 }
 
@@ -26,12 +26,15 @@ export class RecentAnswers<T> {
     this.#held = createBoundedMap<string, Held<T>>(options.maxAnswers);
   }
 
-  /** Stores an answer that is already known. */
+  /** Adds an answer that the caller already has. */
   note(key: string, answer: T): void {
     this.#remember(key, Promise.resolve(answer));
   }
 
-  /** Returns the answer, and requests it again if it is too old. Failures are not cached. */
+  /**
+   * Returns the cached answer for a key. If there is none or it is too old, requests it with `ask`.
+   * Failures are not cached.
+   */
   async of(key: string, ask: () => Promise<T>): Promise<T> {
     const { maxAgeMs, monotonic } = this.#options;
     const known = this.#held.get(key);

@@ -1,4 +1,6 @@
-/** Limits the number of concurrent tasks. Others wait in the order of their calls. */
+/**
+ * Limits the number of concurrent tasks. Further tasks wait and start in the order of the calls.
+ */
 export class Semaphore {
   readonly #waiting: (() => void)[] = [];
   readonly #permits: number;
@@ -28,7 +30,10 @@ export class Semaphore {
   }
 }
 
-/** Limits the number of concurrent tasks for each key. A slow task delays only tasks of its key. */
+/**
+ * Limits the number of concurrent tasks for each key. A slow task delays only tasks with the same
+ * key.
+ */
 export class KeyedSemaphore {
   readonly #permits: number;
   readonly #semaphores = new Map<string, Semaphore>();

@@ -2,15 +2,15 @@ import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 
 /**
- * Options of a worker pool. A worker script posts `'ready'` once it accepts messages, then exactly
- * one message for each message that it receives.
+ * Options of a worker pool. A worker script posts `'ready'` when it can receive messages. Then it
+ * posts exactly one message for each message that it receives.
  */
 export interface WorkerPoolOptions {
   /** URL of the worker script. */
   readonly script: URL;
   /**
-   * Maximum number of threads. A thread starts when the others are busy. Default: one less than the
-   * number of processors, but 1 or 2.
+   * Maximum number of threads. A new thread is started when all others are busy. Default: the
+   * number of processors minus one, but at least 1 and at most 2.
    */
   readonly threads?: number;
   /** Maximum number of waiting tasks. Further tasks are rejected. Default: 4096. */
@@ -18,18 +18,18 @@ export interface WorkerPoolOptions {
   /** Timeout of a task, in milliseconds, after which its thread is terminated. Default: 30,000. */
   readonly deadlineMs?: number;
   /**
-   * Idle time after which a thread ends, in milliseconds. Default: it stays until {@link
-   * WorkerPool.close}.
+   * Time after which an idle thread is ended, in milliseconds. Default: threads run until
+   * {@link WorkerPool.close}.
    */
   readonly idleMs?: number;
   /**
-   * Maximum heap size of a thread, in MiB. Beyond it, the thread ends instead of the process.
-   * Default: 512.
+   * Maximum heap size of a thread, in MiB. A thread that exceeds it ends, but the process
+   * continues. Default: 512.
    */
   readonly memoryMb?: number;
 }
 
-/** Error of a task that a pool did not complete. */
+/** Error of a task that the pool could not complete. */
 export class WorkerPoolError extends Error {
   override readonly name = 'WorkerPoolError';
   /**
@@ -54,18 +54,18 @@ interface WaitingTask<Task, Result> {
 interface PoolThread<Task, Result> {
   readonly worker: Worker;
   /**
-   * Whether the thread accepts messages. The deadline counts only then, because starting a thread
-   * is not part of the task.
+   * Whether the thread accepts messages. The deadline of a task starts only then, because the start
+   * of the thread is not part of the task.
    */
   isReady: boolean;
   waiting: WaitingTask<Task, Result> | undefined;
-  /** Timer for the deadline of its task, or for the end of its idle time. */
+  /** Timer for the deadline of the current task, or for the end of the idle time. */
   timer: NodeJS.Timeout | undefined;
 }
 
 /**
- * A pool of threads for work that would block the main thread. Each thread performs one task at a
- * time.
+ * A pool of worker threads for work that would block the main thread. Each thread performs one task
+ * at a time.
  */
 export class WorkerPool<Task, Result> {
   readonly #members = new Set<PoolThread<Task, Result>>();
@@ -88,7 +88,7 @@ export class WorkerPool<Task, Result> {
   }
 
   /**
-   * Runs a task in a thread.
+   * Runs a task in a thread of the pool.
    * @throws WorkerPoolError
    */
   run(task: Task): Promise<Result> {
@@ -103,7 +103,7 @@ export class WorkerPool<Task, Result> {
     });
   }
 
-  /** Rejects waiting tasks and ends the threads. May be called twice. */
+  /** Rejects waiting tasks and ends the threads. May be called more than once. */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const { reject } of this.#queue.splice(0)) reject(closed());
@@ -188,7 +188,7 @@ export class WorkerPool<Task, Result> {
   }
 
   #replace(member: PoolThread<Task, Result>, error: WorkerPoolError): void {
-    // The pool does not wait for a thread to end.
+    // The pool does not wait until the thread has ended.
     this.#end(member, error).catch(() => {});
     this.#dispatch();
   }

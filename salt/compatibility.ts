@@ -1,7 +1,7 @@
 /**
  * The compatibility table: which of Salt's runners, wheel functions, template functions and filters
- * are served, differ from Salt, or are refused. docs/compatibility.md is generated from it, and
- * refusals print the same texts.
+ * are served, differ from Salt, or are refused. Tables in docs/compatibility/ are generated from it,
+ * and refusals print the same texts.
  */
 
 import { filterRefusals, filters } from '#template';
@@ -18,10 +18,7 @@ import { randomFunctions } from './render/random-functions.ts';
 import { saltFunctions } from './render/template-functions.ts';
 import { insteadOfFunction, unservedFunctions } from './render/unserved-functions.ts';
 
-/** Kinds of rows, in document order. */
-const compatibilityKinds = ['runner', 'wheel', 'function', 'filter'] as const;
-
-type CompatibilityKind = (typeof compatibilityKinds)[number];
+type CompatibilityKind = 'runner' | 'wheel' | 'function' | 'filter';
 
 /**
  * An element of Salt (a runner, a wheel function, a template function or a filter) and its status
@@ -196,12 +193,23 @@ function byText(
   return Array.from(groups, ([text, names]) => [text, names.join(', ')]);
 }
 
+/** Pages with generated tables, as paths in the repository, and the kinds of their tables. */
+export const compatibilityPages: Readonly<Record<string, readonly CompatibilityKind[]>> = {
+  'docs/compatibility/runners.md': ['runner'],
+  'docs/compatibility/wheel.md': ['wheel'],
+  'docs/compatibility/templates.md': ['function', 'filter'],
+};
+
 /**
- * Replaces the generated tables in the text of docs/compatibility.md. In the page, each table
- * stands between two HTML comments that name its kind.
+ * Returns a page with its tables of these kinds replaced. Each table stands between two comments
+ * that name its kind.
  */
-export function withCompatibilityTables(page: string, rows: readonly CompatibilityRow[]): string {
-  return compatibilityKinds.reduce((text, kind) => {
+export function withCompatibilityTables(
+  page: string,
+  rows: readonly CompatibilityRow[],
+  kinds: readonly CompatibilityKind[],
+): string {
+  return kinds.reduce((text, kind) => {
     const [begin, end] = [`<!-- table: ${kind} -->`, `<!-- end of table: ${kind} -->`];
     const [before, after] = [text.indexOf(begin), text.indexOf(end)];
     if (before === -1 || after < before) throw new TypeError(`the page has no table of ${kind}`);

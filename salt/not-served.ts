@@ -106,7 +106,7 @@ const insteadOfRunners: Readonly<Record<string, string>> = {
     'not needed: the cache follows its files; saltbridge pillar show compiles the pillar again',
   'pillar.show_pillar_cache': 'use saltbridge pillar show ID',
   pkg: "run the function on minions: salt '*' pkg.list_upgrades",
-  reactor: 'not needed: one master runs the reactors at a time; see docs/running.md',
+  reactor: 'not needed: one master runs the reactors at a time; see docs/shared-master.md',
   spacewalk: 'call its API from your orchestrating service',
   ssh: 'enrol the machine as a minion: saltbridge enroll, see docs/enrolment.md',
   'state.orchestrate_high': 'write the states to a file and use state.orchestrate',

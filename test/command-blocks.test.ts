@@ -158,10 +158,10 @@ ${rule('trove', 'service: trove', 'fun: "mysql.*", within: "db-*"')}`,
   const daemon = execFileSync(process.execPath, [program, 'master', '-d', '-c', etc]);
   t.teardown(() => end(Number(daemon.toString())));
 
-  writeFileSync(path.join(work, 'shop.json'), blockOf('docs/guests.md', 'json'));
+  writeFileSync(path.join(work, 'shop.json'), blockOf('docs/data-spaces.md', 'json'));
   writeFileSync(
     path.join(work, 'shop.yaml'),
-    blockOf('docs/guests.md', 'yaml', 'heat_template_version'),
+    blockOf('docs/data-spaces.md', 'yaml', 'heat_template_version'),
   );
   const functions = {
     'saltutil.sync_all': () => ({}),

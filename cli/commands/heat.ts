@@ -37,7 +37,7 @@ function addCompile(heat: Command, context: CommandContext): void {
   heat
     .command('compile')
     .description('check the roles of a template, and print a plain template for Heat')
-    .argument('<file>', 'template with roles, see docs/guests.md; - reads standard input')
+    .argument('<file>', 'template with roles, see docs/data-spaces.md; - reads standard input')
     .addOption(
       new Option(
         '--print <what>',

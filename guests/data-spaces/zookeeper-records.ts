@@ -12,7 +12,10 @@ export function int(value: number): Buffer {
   return bytes;
 }
 
-/** Returns zero, because no session is resumed. */
+/**
+ * Returns a 64-bit zero. The fields of this type resume earlier sessions, which this client never
+ * does.
+ */
 export function long(): Buffer {
   return Buffer.alloc(8);
 }

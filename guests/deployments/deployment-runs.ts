@@ -23,8 +23,8 @@ export interface DeploymentRunsDeps {
 }
 
 /**
- * Time for which the idempotency key of a run is certain to be stored, in milliseconds. It is
- * stored for a day after the run's deadline.
+ * Time for which the idempotency key of a run is certain to be stored, in milliseconds. Keys are
+ * deleted a day after the deadline of their run.
  */
 const keyCertainMs = 86_400_000;
 
@@ -79,7 +79,7 @@ export class DeploymentRuns {
     if (handle === undefined || 'end' in handle) return handle;
     try {
       const outcome = await handle.outcome;
-      // The next process resumes the run.
+      // Leave the record as it is: the next process resumes the run.
       if (outcome.status === 'interrupted' && host.closing.aborted) return undefined;
       return resultOfRun(outcome, target.outputs, call);
     } catch (error) {
@@ -101,7 +101,7 @@ export class DeploymentRuns {
         target: [minion],
         params: call.params,
         caller: subject,
-        // The key is durable before the job is published, so the same entry never runs twice.
+        // Store the idempotency key before the job is published, so that no entry runs twice.
         idempotencyKey: hash('sha256', JSON.stringify(['deployment', stack, server, id])),
       };
       return await runner.run(call.command, request, { isCarried: true });

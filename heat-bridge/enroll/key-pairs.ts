@@ -1,8 +1,8 @@
-/** Key pairs, some of which are generated in advance. */
+/** Generates key pairs, some of them in advance. */
 
 import { generateKeyPair, type KeyPairText } from '#minion-protocol';
 
-/** Generator of key pairs, each of which is handed out once and then discarded. */
+/** Generator of key pairs. Each pair is returned once and then discarded. */
 export class KeyPairs {
   readonly #bits: number;
   readonly #prepared: number;
@@ -13,7 +13,8 @@ export class KeyPairs {
 
   /**
    * Creates the generator.
-   * @param prepared - number of pairs to generate in advance; 0 generates each on demand
+   * @param prepared - number of key pairs to generate in advance. With 0, a key pair is generated
+   * when it is needed.
    */
   constructor(
     { bits, prepared }: { readonly bits: number; readonly prepared: number },
@@ -27,12 +28,14 @@ export class KeyPairs {
   async take(): Promise<KeyPairText> {
     const ready = this.#ready.pop();
     this.prepare().catch(() => {
-      // A later call without a ready pair reports the error.
+      // Ignore the error here: a later call that finds no prepared pair gets it.
     });
     return ready ?? this.#make(this.#bits);
   }
 
-  /** Generates missing pairs one after the other. Resolves when enough are ready. */
+  /**
+   * Generates the missing pairs, one after the other. Resolves when the required number is ready.
+   */
   prepare(): Promise<void> {
     this.#making ??= this.#fill().finally(() => {
       this.#making = undefined;
@@ -40,11 +43,11 @@ export class KeyPairs {
     return this.#making;
   }
 
-  /** Waits for a pair in generation, and discards the ready ones. */
+  /** Waits for the pair that is being generated, and discards all pairs. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#making?.catch(() => {
-      // The caller that needs a pair generates it and gets the error.
+      // The caller that needs a key pair gets the error.
     });
     this.#ready.length = 0;
   }

@@ -1,4 +1,4 @@
-/** Errors of the master's own operations. The meaning of a code never changes. */
+/** Meaning and remedy of the master's own error codes. The meaning of a code never changes. */
 
 import { type ErrorEntry, SaltbridgeError } from '#runtime';
 
@@ -134,5 +134,5 @@ export const masterErrors = {
 
 export type MasterErrorCode = keyof typeof masterErrors;
 
-/** Error of the master, for callers of the library and the command line. */
+/** Error of the master that the library and the command line report to their users. */
 export class MasterError extends SaltbridgeError<MasterErrorCode> {}

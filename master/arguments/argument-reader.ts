@@ -16,7 +16,7 @@ import {
 } from './arguments.ts';
 import { parseYaml } from './yaml.ts';
 
-/** Text to read as YAML, values or command-line words. */
+/** Text to parse as YAML, as plain values or as words of a command line. */
 export type TextTask =
   | { readonly kind: 'yaml'; readonly text: string; readonly maxValues: number }
   | { readonly kind: 'values'; readonly inputs: readonly string[] }
@@ -26,14 +26,17 @@ export type TextTask =
       readonly noParse: readonly string[];
     };
 
-/** Result from a worker thread: marked JSON, or the reason why the text is invalid. */
+/**
+ * Result of a worker thread: JSON with markers for types that JSON lacks, or the reason why the
+ * text is invalid.
+ */
 export type TextAnswer =
   | { readonly ok: true; readonly json: string }
   | { readonly ok: false; readonly problem: string };
 
 /**
- * Reads a text.
- * @throws Error if it is invalid; words are always valid
+ * Parses a text.
+ * @throws Error if the text is invalid. Words of a command line are always valid
  */
 export function readText(task: TextTask): WireValue {
   if (task.kind === 'yaml') {
@@ -45,25 +48,27 @@ export function readText(task: TextTask): WireValue {
   return { arg: [...arg], kwarg };
 }
 
-/** Returns the number of characters that a task has to read. */
+/** Returns the number of characters that a task has to parse. */
 function sizeOf(task: TextTask): number {
   if (task.kind === 'yaml') return task.text.length;
   return task.inputs.reduce((sum, input) => sum + input.length, 0);
 }
 
-/** Maximum number of characters that are read on the main thread, at up to 30 µs each. */
+/**
+ * Maximum number of characters that are parsed on the main thread. A character takes up to 30 µs.
+ */
 const maxInline = 1024;
 
-/** Time limit for one text in a worker thread, in milliseconds. */
+/** Time limit for parsing one text in a worker thread, in milliseconds. */
 const deadlineMs = 10_000;
 
 /** Maximum number of texts that wait for a worker thread. */
 const maxWaiting = 256;
 
 /**
- * Reads YAML that callers send. Short texts are read immediately, longer ones in a worker thread
- * with a deadline. Its errors are SyntaxError for invalid text, and WorkerPoolError if no thread
- * could read it.
+ * Parses arguments and YAML from clients. Short texts are parsed immediately, longer texts in a
+ * worker thread with a deadline. Methods reject with a SyntaxError for invalid text, and with a
+ * WorkerPoolError if no thread could parse the text.
  */
 export class ArgumentReader {
   readonly #maxValues: number;
@@ -79,8 +84,8 @@ export class ArgumentReader {
   }
 
   /**
-   * Reads arguments as typed on a command line.
-   * @param noParse names of keywords whose value stays text
+   * Parses arguments as typed on a command line.
+   * @param noParse names of keyword arguments whose value is not parsed
    */
   async readWords(
     inputs: readonly string[],
@@ -91,13 +96,13 @@ export class ArgumentReader {
     return { arg: Array.isArray(arg) ? arg : [], kwarg: isWireMap(kwarg) ? kwarg : {} };
   }
 
-  /** Reads one plain value from each text. None is treated as a keyword. */
+  /** Parses one value from each text. `name=value` is not treated as a keyword argument. */
   async readValues(inputs: readonly string[]): Promise<readonly WireValue[]> {
     const values = await this.#read({ kind: 'values', inputs });
     return Array.isArray(values) ? values : [];
   }
 
-  /** Reads one YAML document that is limited to JSON's features. */
+  /** Parses one YAML document. It may use only features that JSON also has. */
   readYaml(text: string): Promise<WireValue> {
     return this.#read({ kind: 'yaml', text, maxValues: this.#maxValues });
   }
@@ -122,9 +127,7 @@ export class ArgumentReader {
   }
 }
 
-/**
- * Returns whether a text was not read because of load or shutdown, so that the caller may retry.
- */
+/** Whether a text was not parsed because of load or shutdown, so that the caller may retry. */
 export function isReaderBusy(error: unknown): boolean {
   return error instanceof WorkerPoolError && (error.reason === 'busy' || error.reason === 'closed');
 }

@@ -2,16 +2,19 @@ import { hash, timingSafeEqual } from 'node:crypto';
 import { createBoundedMap } from '#runtime';
 
 const maxTokens = 50_000;
-/** Buffer for one token as bytes. A token is as long as its key, which has at most 8,192 bits. */
+/** Buffer for the bytes of one token. A token is as long as its RSA key, at most 8,192 bits. */
 const tokenRoom = Buffer.allocUnsafeSlow(1024);
 
 /**
- * Checks that a token belongs to the minion [WIRE 3.3]. The token of a key never changes. A valid
- * one is remembered, so that the RSA operation runs once per key.
+ * Checks that a token was created with the minion's key [WIRE 3.3]. A key always produces the same
+ * token. Valid tokens are cached, so that the RSA operation runs only once per key.
  */
 export class TokenCheck {
   readonly #verify: (pem: string, token: Uint8Array) => Promise<boolean>;
-  /** Valid tokens as Latin-1 text, because byte arrays would take three times the memory. */
+  /**
+   * Valid tokens, stored as Latin-1 strings, because byte arrays would take three times as much
+   * memory.
+   */
   readonly #verified = createBoundedMap<string, string>(maxTokens);
   /**
    * Checks in progress by key and token. Many requests of a minion may arrive before the first
@@ -19,12 +22,12 @@ export class TokenCheck {
    */
   readonly #underWay = new Map<string, Promise<boolean>>();
 
-  /** @param verify RSA check, off the main thread */
+  /** @param verify performs the RSA check in a worker thread */
   constructor(verify: (pem: string, token: Uint8Array) => Promise<boolean>) {
     this.#verify = verify;
   }
 
-  /** Returns whether the token is the remembered one. Needs no RSA operation. */
+  /** Whether the token is the cached one, which needs no RSA operation. */
   isRemembered(pem: string, token: Uint8Array): boolean {
     const known = this.#verified.get(pem);
     if (known?.length !== token.length) return false;
@@ -33,7 +36,7 @@ export class TokenCheck {
   }
 
   /**
-   * Returns whether a token is valid.
+   * Whether a token is valid.
    * @param pem accepted key of the minion
    */
   async isGenuine(pem: string, token: Uint8Array): Promise<boolean> {

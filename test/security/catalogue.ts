@@ -641,7 +641,7 @@ export const catalogue: readonly Threat[] = [
       `master/presence/presence.test.ts: an announcement \${title} is not believed, and its connection stays`,
       'master/presence/presence.test.ts: an announcement of a key that is not accepted is not believed',
     ],
-    sentence: 'What a minion announces over TCP',
+    sentence: 'The announcement of a minion over TCP',
   },
   {
     id: 'N-16',
