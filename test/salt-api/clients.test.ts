@@ -1,4 +1,4 @@
-/** Lowstates: what each client answers. */
+/** Commands for each client of Salt's API, and their responses. */
 
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -482,7 +482,7 @@ test('config.values has who may log in by what, and no secret', async (t) => {
   t.notRegex(JSON.stringify(answer), /secret-users|s3cret/);
 });
 
-// Routes that others add to the server.
+// Routes that plugins add to the server.
 
 test('a plugin has its paths, its parsers and its errors, and the token behind a session', async (t) => {
   const tokens: (string | undefined)[] = [];
