@@ -29,7 +29,10 @@ export function resolveCall(deployment: Deployment, catalogs: CallCatalogs): Res
   return refusal(`group ${name} is not supported; use ${deploymentGroups.join(', ')}`);
 }
 
-/** Resolves a config that names a command: one for all actions, or one per action in a map. */
+/**
+ * Resolves a config of the group `saltbridge`. It names a command for all actions, or maps each
+ * action to a command.
+ */
 function resolveCommand(deployment: Deployment, { commands }: CallCatalogs): ResolvedCall {
   const { config, action } = deployment;
   const named = typeof config === 'string' ? config : config[action];
@@ -45,8 +48,8 @@ function resolveCommand(deployment: Deployment, { commands }: CallCatalogs): Res
 const stateFileName = /^[\w./-]*$/;
 
 /**
- * Resolves a config that names a state file, which a command of the catalog must apply, or that is
- * SLS itself.
+ * Resolves a config of the group `salt-state`. It is the name of a state file, which a command of
+ * the catalog must apply, or inline SLS.
  */
 function resolveState(deployment: Deployment, { commands, code }: CallCatalogs): ResolvedCall {
   const { config, group } = deployment;
@@ -69,8 +72,8 @@ function resolveState(deployment: Deployment, { commands, code }: CallCatalogs):
 }
 
 /**
- * Returns the call of a command with the inputs, and with Heat's facts for which it has
- * parameters.
+ * Returns the call of a command with the inputs of the deployment. Heat's own inputs
+ * (`deploy_action` and others) are added if the command has parameters for them.
  */
 function callOf({ definition }: ReturnType<Catalog['get']>, deployment: Deployment): ResolvedCall {
   const { properties = {} } = definition.parameters ?? {};

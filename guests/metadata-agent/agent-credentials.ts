@@ -15,7 +15,7 @@ export interface AgentInstance {
   readonly project: string;
 }
 
-/** Instance, and the agent that asks for it. */
+/** Instance, and the agent that identified it. */
 export interface IdentifiedInstance extends AgentInstance {
   /** Name of the agent. */
   readonly agent: string;
@@ -34,7 +34,7 @@ export const agentHeader = 'x-saltbridge-agent';
 
 /** Maximum clock difference, in milliseconds. Nonces are remembered for twice this time. */
 const maxAgeMs = 60_000;
-/** Maximum number of remembered nonces, of all agents. */
+/** Maximum number of remembered nonces of all agents together. */
 const maxNonces = 200_000;
 const headerForm =
   /^1;([A-Za-z0-9._-]{1,64});(\d{1,15});([A-Za-z0-9_-]{22});([A-Za-z0-9-]{1,64});([A-Za-z0-9-]{1,64});([A-Za-z0-9_-]{43})$/;
@@ -118,7 +118,10 @@ function refused(): AuthenticationError {
   );
 }
 
-/** Returns the error for an instance without access, whatever the reason is. */
+/**
+ * Returns the error for an instance without access. It is the same for every reason, so that the
+ * instance learns none.
+ */
 export function unknownInstance(): BridgeError {
   return new BridgeError('ERR_ENROLL_UNKNOWN', 'the instance is not enrolled');
 }

@@ -1,4 +1,4 @@
-/** Latest stamp of each guest. It never decreases. */
+/** Stamp of the latest execution plan of each guest. It never decreases. */
 
 import Type from 'typebox';
 import type { ExtensionHost } from '#master';
@@ -45,7 +45,7 @@ export async function storeStamp(
       await host.shared.write([{ op: 'put', key: stampKey(guest), value, ifRevision }]);
       return;
     } catch (error) {
-      // Another member of the cluster has stored a stamp for the guest.
+      // Another member of the cluster has stored a stamp for the guest meanwhile.
       if (!(error instanceof StoreError && error.code === 'ERR_REVISION')) throw error;
     }
   }

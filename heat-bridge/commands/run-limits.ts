@@ -1,23 +1,23 @@
-/** Concurrency limits of commands: the numbers of active and of waiting runs. */
+/** Limits on concurrent runs of commands. Further runs are queued or rejected. */
 
 import { BridgeError } from '../errors.ts';
 import type { CommandDefinition } from './command-definition.ts';
 
-/** Place of a run among concurrent runs. */
+/** Place of a run among the concurrent runs of its command. */
 export interface RunSlot {
   /** Resolves when the run may start. */
   readonly entered: Promise<void>;
-  /** Whether it had to wait. */
+  /** Whether the run had to wait for its place. */
   readonly isQueued: boolean;
-  /** Releases the place, or stops waiting. */
+  /** Releases the place. If the run is still waiting, removes it from the queue. */
   leave(): void;
 }
 
-/** Counter to which a run contributes. */
+/** Counter and limit that apply to a run. */
 interface ConcurrencyCount {
   readonly key: string;
   readonly limit: number;
-  /** Whether it counts runs on one minion. */
+  /** Whether the counter counts runs on one minion, not all runs of the command. */
   readonly isOwn: boolean;
 }
 
@@ -26,14 +26,14 @@ interface QueuedRun {
   readonly enter: () => void;
 }
 
-/** Counts runs by command and minion. */
+/** Counts active runs by command and by minion, and queues further runs. */
 export class RunConcurrency {
   readonly #counts = new Map<string, number>();
   /** Waiting runs by command, in the order of arrival. */
   readonly #queues = new Map<string, QueuedRun[]>();
 
   /**
-   * Takes a place for a run, or queues it.
+   * Takes a place for a run, or queues the run.
    * @throws BridgeError ERR_COMMAND_BUSY if the queue is full
    */
   enter({ name, concurrency = {} }: CommandDefinition, minions: readonly string[]): RunSlot {
@@ -71,7 +71,10 @@ export class RunConcurrency {
     return { entered, isQueued: true, leave };
   }
 
-  /** Whether there is capacity for the run, and no earlier run waits for the same minion. */
+  /**
+   * Whether the limits permit the run to start, and no run earlier in the queue waits for one of
+   * its minions.
+   */
   #isFree(seats: readonly ConcurrencyCount[], before: readonly QueuedRun[]): boolean {
     const wanted = new Set(
       before
@@ -97,7 +100,7 @@ export class RunConcurrency {
     this.#admit(name);
   }
 
-  /** Starts the waiting runs that can start, in order. */
+  /** Starts the queued runs that can start, in the order of their arrival. */
   #admit(name: string): void {
     const before: QueuedRun[] = [];
     for (const waiting of this.#queues.get(name) ?? []) {
@@ -111,7 +114,7 @@ export class RunConcurrency {
 
   /**
    * Removes a run from the queue.
-   * @returns whether it was waiting
+   * @returns whether the run was in the queue
    */
   #unqueue(name: string, waiting: QueuedRun): boolean {
     const all = this.#queues.get(name) ?? [];

@@ -1,8 +1,8 @@
-/** Key pairs, some of which are generated in advance. */
+/** Generates key pairs, some of them in advance. */
 
 import type { KeyPairText } from '#minion-protocol';
 
-/** Generator of key pairs, each of which is handed out once and then discarded. */
+/** Generator of key pairs. Each pair is returned once and then discarded. */
 export class KeyPairs {
   readonly #bits: number;
   readonly #prepared: number;
@@ -33,12 +33,14 @@ export class KeyPairs {
   async take(owner: string): Promise<KeyPairText> {
     const ready = this.#ready.pop();
     this.prepare().catch(() => {
-      // A later call without a ready pair reports the error.
+      // Ignore the error here: a later call that finds no prepared pair gets it.
     });
     return ready ?? this.#make(this.#bits, `project ${owner}`);
   }
 
-  /** Generates missing pairs one after the other. Resolves when enough are ready. */
+  /**
+   * Generates the missing pairs, one after the other. Resolves when the required number is ready.
+   */
   prepare(): Promise<void> {
     this.#making ??= this.#fill().finally(() => {
       this.#making = undefined;
@@ -46,11 +48,11 @@ export class KeyPairs {
     return this.#making;
   }
 
-  /** Waits for a pair in generation, and discards the ready ones. */
+  /** Waits for the pair that is being generated, and discards all pairs. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#making?.catch(() => {
-      // The caller that needs a pair generates it and gets the error.
+      // The caller that needs a key pair gets the error.
     });
     this.#ready.length = 0;
   }

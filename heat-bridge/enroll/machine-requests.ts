@@ -1,4 +1,7 @@
-/** Claims and reports of machines with a ticket, sent directly or through an agent. */
+/**
+ * Requests of machines with a ticket: claims and reports of failure. They arrive directly or
+ * through a metadata agent.
+ */
 
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import Type from 'typebox';
@@ -24,11 +27,11 @@ interface MachineOrigin {
   readonly identity?: MachineIdentity;
 }
 
-/** Reply to a successful claim. */
+/** Response to an accepted claim. */
 interface ClaimAnswer {
   readonly id: string;
   readonly state: string;
-  /** Token with which the machine calls the bridge from now on. */
+  /** Guest token, with which the machine authenticates its later requests. */
   readonly token?: string;
 }
 
@@ -51,7 +54,7 @@ export class MachineRequests {
       this.#claims.claim({ ...parseForm(claimForm, body, 'ERR_ENROLL_ARGS'), ...from }),
     );
     const { id, state } = enrolment;
-    // An agent identifies the machine, which then needs no token.
+    // A metadata agent authenticates the machine's requests, so it needs no token.
     const token = from.identity === undefined ? this.#tokenOf(enrolment) : undefined;
     return { id, state, ...(token === undefined ? {} : { token }) };
   }
@@ -81,7 +84,7 @@ export class MachineRequests {
   }
 }
 
-/** Access of the routes: the body has the ticket. */
+/** Access of the routes in their description: the ticket in the body authorises the request. */
 const ticketAccess = 'credentials';
 /** Schema of a claim. */
 const claimOperation: FastifySchema = describeRoute({
@@ -91,7 +94,7 @@ const claimOperation: FastifySchema = describeRoute({
   answer: Type.Object({
     id: Type.String(),
     state: Type.String(),
-    /** Token with which the machine calls the bridge from now on. */
+    /** Guest token, with which the machine authenticates its later requests. */
     token: Type.Optional(Type.String()),
   }),
 });

@@ -1,4 +1,4 @@
-/** Opens enrolment from its parts, and reads its options. */
+/** Opens enrolment: reads its options, and creates its objects. */
 
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -28,18 +28,21 @@ import { UserDataWriter } from './user-data.ts';
 export interface EnrolmentModule {
   readonly api: EnrollApi;
   readonly enrolments: KnownEnrolments;
-  /** Returns the project of the enrolment that accepted a minion's key. */
+  /** Returns the project of the enrolment with which a minion's key was accepted. */
   readonly projectOf: (minion: string) => string | undefined;
   /**
-   * Returns an open enrolment by claim again, with the same ticket.
+   * Returns an open enrolment of the method `claim` again, with the same ticket.
    * @throws BridgeError ERR_ENROLL_OFF
    */
   reissue(enrolment: Enrolment, request: EnrolRequest): Promise<NewEnrolment>;
-  /** Handler of claims and reports of machines, sent directly or through an agent. */
+  /**
+   * Handler of claims and reports of failure, which machines send directly or through a metadata
+   * agent.
+   */
   readonly machines: MachineRequests;
   /** Schemas of the routes that serve {@link machines}. */
   readonly machineRoutes: typeof machineRoutes;
-  /** Sets the function that returns the token for the reply to a claim. */
+  /** Sets the function that returns the guest token for the response to a claim. */
   giveTokens(tokenOf: (enrolment: Enrolment) => string | undefined): void;
   /** Whether machines can be enrolled by ticket. */
   readonly isByTicket: boolean;
@@ -47,9 +50,9 @@ export interface EnrolmentModule {
 }
 
 /**
- * Opens enrolment. `<state_dir>/enroll/` contains the key that signs tickets, and the used
- * tickets. Neither is in the store or its backups. Members of a cluster derive the key from their
- * shared secret.
+ * Opens enrolment. `<state_dir>/enroll/` contains the key that signs tickets, and the list of used
+ * tickets. Neither is in the store or its backups. In a cluster, all members derive the key from
+ * their shared secret.
  * @throws BridgeError ERR_TICKET_KEY, StoreError
  */
 export async function openEnrolment(
@@ -153,7 +156,10 @@ export async function openEnrolment(
         deadlines.start();
         cluster?.onHeld(() => {
           moves.takeOver().catch((error: unknown) => {
-            log.error({ err: error }, 'could not complete the enrolment changes of another member');
+            log.error(
+              { err: error },
+              'could not complete changes of enrolments that a failed member began',
+            );
           });
         });
         keyPairs
@@ -173,7 +179,10 @@ export async function openEnrolment(
   };
 }
 
-/** Creates the writer for each machine, because the certificate and its pin change on renewal. */
+/**
+ * Creates a writer of user-data for each machine, because the certificate and its pin change when
+ * the certificate is renewed.
+ */
 async function createUserDataWriter(
   { config, master }: ExtensionHost,
   { masters, url, certificate }: EnrollOptions,

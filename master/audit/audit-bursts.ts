@@ -14,16 +14,19 @@ interface Burst {
 }
 
 const burstMs = 60_000;
-/** Maximum number of distinct entries per minute. */
+/** Maximum number of distinct entries that are recorded per minute. */
 const maxKinds = 200;
 
-/** Appends an entry once per minute and counts its repetitions. */
+/**
+ * Appends an entry to the audit log when it first occurs within a minute, and then only counts its
+ * repetitions.
+ */
 export class AuditBursts {
   readonly #options: AuditBurstsOptions;
   readonly #perSource: TokenBuckets;
   readonly #all: TokenBuckets;
   readonly #bursts = new Map<string, Burst>();
-  /** Number of entries above the limits, by outcome. */
+  /** Number of entries that exceeded the limits, by outcome. */
   readonly #others = new Map<AuditEntry['outcome'], number>();
   #begunAt: number;
 
@@ -36,9 +39,9 @@ export class AuditBursts {
 
   /**
    * Records an entry.
-   * @param source originator of the entry; each has its own limit, so that none can suppress the
-   * entries of others
-   * @returns whether the entry was appended and not only counted
+   * @param source origin of the entry. Each source has its own limit, so that one source cannot
+   * suppress the entries of others
+   * @returns `true` if the entry was appended, `false` if it was only counted
    */
   note(entry: AuditEntry, source: string): boolean {
     this.flushIfDue();
@@ -57,7 +60,10 @@ export class AuditBursts {
     return true;
   }
 
-  /** Records the decision of a rule, grouped by requester, request and rule. */
+  /**
+   * Records the decision of a rule. Decisions with the same requester, request and rule are counted
+   * as repetitions.
+   */
   noteDecision(
     { who, action, what }: Pick<AuditEntry, 'who' | 'action' | 'what'>,
     { effect, rule }: Pick<Decision, 'effect' | 'rule'>,

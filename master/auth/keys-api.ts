@@ -6,7 +6,7 @@ import { type KeyGenerator, keyOwner } from './key-generator.ts';
 import { keyMarks } from './key-marks.ts';
 import { isPublicKey, type KeyStore } from './key-store.ts';
 
-/** Public key of the master. */
+/** Public key of the master, with its file name. */
 export interface OwnKey {
   /** Name of the key file. */
   readonly name: string;
@@ -16,7 +16,7 @@ export interface OwnKey {
 export interface KeysApiDeps {
   readonly keys: KeyStore;
   readonly hashType: HashType;
-  /** Returns the highest protocol version that an id has used, or 0 if unknown. */
+  /** Returns the highest protocol version that an id has used to sign in, or 0 if it is unknown. */
   readonly protocolOf: (id: string) => number;
   readonly unpin: (id: string) => Promise<void>;
   readonly ownKeys: () => Promise<readonly OwnKey[]>;
@@ -31,7 +31,7 @@ export function createKeysApi(parts: KeysApiDeps): WithRequester<KeysApi> {
     | { readonly ids: readonly string[]; readonly of: ReturnType<typeof keyMarks> }
     | undefined;
   const marksOf = (): ReturnType<typeof keyMarks> => {
-    // The list is the same object until a key changes.
+    // The list stays the same object until a key changes, so its marks can be cached.
     const ids = keys.acceptedIds();
     if (marks?.ids !== ids) marks = { ids, of: keyMarks(keys.list().accepted) };
     return marks.of;
@@ -44,11 +44,11 @@ export function createKeysApi(parts: KeysApiDeps): WithRequester<KeysApi> {
     publicKey: record.pem,
     protocol: parts.protocolOf(record.id),
     conflicts: keys.conflicts(record.id),
-    // Checked for few keys only: parsing takes time, and there may be many accepted keys.
+    // Only a few keys are checked, because parsing takes time and there may be many accepted keys.
     ...(state === 'accepted' || isPublicKey(record.pem) ? {} : { isInvalid: true }),
   });
   /**
-   * Changes the matching keys.
+   * Performs an operation on the matching keys.
    * @param own default states of the operation
    * @throws KeyError ERR_KEY_FINGERPRINT
    */

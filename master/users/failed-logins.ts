@@ -25,8 +25,8 @@ export class FailedLogins {
 
   /**
    * Counts an attempt before it is made, so that concurrent attempts cannot bypass the limit.
-   * @returns a function that removes the attempt because it did not fail, or `undefined` if the
-   * limit is reached
+   * @returns a function to call if the attempt did not fail; it removes the attempt from the count.
+   * `undefined` if the limit is reached
    */
   begin(user: string, address: string): (() => void) | undefined {
     const source = addressOwner(address);

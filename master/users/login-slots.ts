@@ -2,16 +2,16 @@ import { addressOwner, Budget, FairSlots, FairTable } from '#runtime';
 import { AuthenticationError } from './errors.ts';
 import { userLimits } from './limits.ts';
 
-/** Resources of a log-in in progress. */
+/** Place of a log-in that is in progress. */
 export interface LoginSlot {
-  /** Runs a backend request when a slot is free. */
+  /** Runs a request to a backend when the backend's limit permits it. */
   ask<T>(eauth: string, question: () => Promise<T>): Promise<T>;
   leave(): void;
 }
 
 /**
- * Limits concurrent log-ins. Addresses with an earlier successful log-in have separate limits.
- * Strangers cannot exhaust these limits, regardless of their number of addresses.
+ * Limits concurrent log-ins. Known addresses, from which a log-in has succeeded before, have
+ * separate limits. Log-ins from unknown addresses cannot exhaust them.
  */
 export class LoginSlots {
   /** Addresses with an earlier log-in. Each belongs to the user who logged in last. */
@@ -23,7 +23,7 @@ export class LoginSlots {
   readonly #backends = new Map<string, FairSlots>();
 
   /**
-   * Reserves a slot.
+   * Reserves a place for a log-in.
    * @throws AuthenticationError ERR_EAUTH_LIMIT
    */
   enter(address: string): LoginSlot {
