@@ -5,9 +5,10 @@
 
 import Type from 'typebox';
 import { BridgeError, httpProblemOf, parseForm } from '#heat-bridge';
-import type { ExtensionHost, OpenExtension } from '#master';
+import { AuditBursts, type ExtensionHost, type OpenExtension } from '#master';
 import type { WireMap } from '#minion-protocol';
 import { compileSchema } from '#runtime';
+import { guestLimits } from '../limits.ts';
 import type { AddressOf, PeerDirectory, PeerList } from '../peers/peers.ts';
 import type { DataReceipt, DataValue, DataValues, ReadRequest } from './data-values.ts';
 
@@ -33,7 +34,7 @@ const isGet = compileSchema(Type.Object({ key: Key, wait: Wait, after: After }, 
 const isPeers = compileSchema(Type.Object({ together: Type.Optional(Type.Boolean()) }, strict));
 const isPut = compileSchema(Type.Object({ key: Key, value: Type.String() }, strict));
 
-type HostOfGuests = Pick<ExtensionHost, 'audit' | 'decide' | 'logger'>;
+type HostOfGuests = Pick<ExtensionHost, 'audit' | 'decide' | 'logger' | 'now'>;
 
 export interface GuestRequestsDeps {
   readonly host: HostOfGuests;
@@ -49,12 +50,15 @@ export class GuestRequests {
   readonly #values: DataValues;
   readonly #peers: PeerDirectory;
   readonly #addresses: GuestRequestsDeps['addresses'];
+  readonly #writes: AuditBursts;
 
   constructor({ host, values, peers, addresses }: GuestRequestsDeps) {
     this.#host = host;
     this.#values = values;
     this.#peers = peers;
     this.#addresses = addresses;
+    const limits = { ofSource: guestLimits.dataWrites, all: guestLimits.allDataWrites };
+    this.#writes = new AuditBursts({ audit: host.audit, now: host.now, limits });
   }
 
   /**
@@ -81,19 +85,23 @@ export class GuestRequests {
   }
 
   /**
-   * Writes a value, with an audit record.
+   * Writes a value. The first write of a value in a minute has an audit record, and so has the last,
+   * with the number of writes.
    * @throws BridgeError as {@link DataValues.write}
    */
   async put(minion: string, given: object): Promise<DataReceipt> {
     const { key, value } = parseForm(isPut, given, 'ERR_DATA_FORM', 'the request');
     const receipt = await this.#values.write(minion, key, value);
-    this.#host.audit.append({
-      who: { kind: 'minion', name: minion },
-      action: 'data.put',
-      what: `${key} ${receipt.version}`,
-      outcome: 'done',
-    });
+    const who = { kind: 'minion', name: minion } as const;
+    const what = `${key} ${receipt.version}`;
+    const entry = { who, action: 'data.put', what, outcome: 'done' } as const;
+    this.#writes.note(entry, minion, `${minion} ${key}`);
     return receipt;
+  }
+
+  /** Appends the numbers of writes that have no record of their own. */
+  close(): void {
+    this.#writes.flush();
   }
 
   /** Whether the policy permits a minion to call a runner with these keyword arguments. */
