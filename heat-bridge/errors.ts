@@ -17,7 +17,7 @@ export const bridgeErrors = {
   },
   ERR_BRIDGE_OPTIONS: {
     meaning: 'A value under `saltbridge: bridge:`, or an option of createBridge, is invalid.',
-    action: 'Correct the key that the message names; docs/README.md lists the page of each section.',
+    action: 'Correct the key that the message names; docs/bridge.md lists all sections.',
     status: 500,
   },
   ERR_CATALOG: {
