@@ -225,7 +225,7 @@ function keyFilesBelow(directory: string): readonly string[] {
     .sort();
 }
 
-/** Makes an object print as an empty text, because steps print their results. */
+/** Makes a report print only its findings with a remedy, because steps print their results. */
 function withoutText(report: MigrationReport): MigrationReport {
   const toJSON = () =>
     report.findings

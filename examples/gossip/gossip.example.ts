@@ -197,7 +197,7 @@ function addressOf(index: number): string {
   return `127.0.20.${index + 1}`;
 }
 
-/** Makes an object print as an empty text, because steps print their results. */
+/** Makes the guest plane print as a short text, because steps print their results. */
 function withoutText(plane: GuestPlane): GuestPlane {
   return Object.assign(plane, { toJSON: () => plane.folder });
 }

@@ -83,8 +83,8 @@ async function runTwoServers(step: Step, heat: HeatClient, stage: Stage): Promis
 }
 
 /**
- * Servers of the group, by their names in its nested stack. Heat counts them only in the properties
- * of the group.
+ * Servers of the group, by their names in its nested stack. Heat shows the index of a server only
+ * in properties, so the minions are listed here.
  */
 const members: readonly StackServer[] = [
   { server: '0', minion: 'web-0' },

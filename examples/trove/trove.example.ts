@@ -167,7 +167,7 @@ class Scene {
     return query(this.#instance(first).port, user, password, statement);
   }
 
-  /** Repeats a call with the same idempotency key. */
+  /** Changes a password, then repeats the call with the same idempotency key. */
   async repeat(): Promise<void> {
     const [before = ''] = this.#passwords;
     const after = this.#newPassword();
