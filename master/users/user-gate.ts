@@ -81,7 +81,7 @@ export class UserGate {
     const own = isOwnJid(jid, subject) ? { jid: this.#timelyJid(jid) } : {};
     const by = requester(subject, rule);
     const job = { tgt: minions, tgtType: 'list', user: subject.name, by, leftOut };
-    return { ...rest, ...own, ...job } as R; // the result only lacks fields
+    return { ...rest, ...own, ...job } as R; // fewer fields
   }
 
   /**
