@@ -1,6 +1,7 @@
 /**
- * A program that starts a master with a bridge, and prints what the bridge added to it. Arguments: a
- * directory; the section `bridge:` and the option `extensions` of the bridge as JSON.
+ * Program that starts a master with a bridge, and prints what the bridge has added to the master.
+ * Its arguments are a directory, the section `bridge:` as JSON, and the option `extensions` of the
+ * bridge as JSON.
  */
 
 import { registerHooks } from 'node:module';
@@ -14,13 +15,13 @@ registerHooks({
   },
 });
 
-/** What the program prints. */
+/** Report that the program prints. */
 export interface ProbeReport {
-  /** Modules by their paths from the project's folder. */
+  /** Loaded modules, as paths from the root of the project. */
   readonly loaded: readonly string[];
   readonly methods: readonly string[];
   readonly routes: readonly string[];
-  /** Backends that serve files of the bridge. */
+  /** Number of file backends that serve files of the bridge. */
   readonly files: number;
   readonly runners: readonly string[];
   readonly metrics: readonly string[];

@@ -1,4 +1,7 @@
-/** What a catalog takes, and what it refuses before anybody calls. */
+/**
+ * Tests of catalogs: the definitions and parameters that are accepted, and those that are rejected
+ * before a run.
+ */
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -251,7 +254,7 @@ test('a place that is not there is told', async (t) => {
   });
 });
 
-// What parameters of a caller may hold: what is refused says where, and nothing of the caller's.
+// Tests of callers' parameters. An error names the location, but contains no text of the caller.
 
 function compiled(
   body: Omit<CommandDefinition, 'name' | 'description'>,
@@ -515,7 +518,8 @@ test('the duration of a command and of a plan is timeout in files, and timeoutSe
   );
 });
 
-// What a refusal says: the parameter, the rule that it breaks, and the nearest name.
+// Tests of error messages: the parameter, the rule that it violates, and the most similar known
+// name.
 
 const ruled = compiled({
   function: 'test.kwarg',

@@ -1,4 +1,7 @@
-/** A member of a cluster is killed, over real NATS servers: others go on with what it did. */
+/**
+ * Tests that a member of a cluster is killed, with real NATS servers. The other members continue
+ * its work.
+ */
 
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -61,7 +64,10 @@ ${text}:
   salt.function: [{ name: site.say }, { tgt: web1 }, { kwarg: { text: ${text} } }]
 `;
 
-/** From the death of a member on: the lease, and the time to notice that it is free. */
+/**
+ * Maximum time until another member takes over after a kill: the expiry of the lease, and the time
+ * until a member notices it.
+ */
 const takeOverMs = 45_000;
 
 clusterTest(
@@ -115,7 +121,7 @@ clusterTest(
     const registration = { alias: 'ready', minions: ['web1'], signal };
     await atB.call<HandleInfo>('handles.add', { registration });
     t.regex((await minion.fire('heat/ready', { data: 1 })) ?? '', /^[\w-]{32}$/);
-    // By the member that was there first.
+    // The member that was started first delivers.
     await within('a try', service.heard(1), 60_000);
     const plan = { plan: 'site.roll-out', groups: { all: 'web1' } };
     const updates = atA.stream<PlanStarted | PlanUpdate>('runPlan', plan);
@@ -161,7 +167,7 @@ clusterTest(
     t.deepEqual(said, ['before', 'held', 'after']);
     t.deepEqual(await atB.call('outbox.list', {}), []);
     t.log(`${Math.round(performance.now() - killedAt)} ms after the kill`);
-    // What a had tried was answered by 503.
+    // The service responded with 503 to the attempts of member a.
     const { requests } = service;
     t.is(new Set(requests.map(({ body }) => body)).size, 1);
   },

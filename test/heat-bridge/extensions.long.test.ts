@@ -1,4 +1,4 @@
-/** Extensions of the bridge that are left out: they load no code, and add nothing to the master. */
+/** Tests that omitted extensions of the bridge load no code, and add nothing to the master. */
 
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -22,7 +22,7 @@ async function reportOf(
   return JSON.parse(stdout);
 }
 
-/** A section for each extension. */
+/** Section of the configuration for each extension. */
 const sections = {
   runs: {},
   enroll: {},
@@ -32,22 +32,22 @@ const sections = {
   guests: { agents: {} },
 };
 
-/** What an extension adds, by the beginnings of names. */
+/** Things that an extension adds, identified by the beginnings of their names. */
 interface Traits {
-  /** Its modules. */
+  /** Modules of the extension. */
   readonly modules: RegExp;
-  /** Its sections that no other extension has, and one of them. */
+  /** Sections that only this extension reads; one of them is enough. */
   readonly section: Partial<typeof sections>;
   readonly methods: RegExp | undefined;
   readonly routes: RegExp;
   readonly metrics?: RegExp;
-  /** Extensions that need it. */
+  /** Extensions that require this one. */
   readonly with?: readonly BridgeExtensionName[];
 }
 
 const traits: Readonly<Record<BridgeExtensionName, Traits>> = {
   commands: {
-    // The definitions of commands and plans are part of the library's face.
+    // The definitions of commands and plans are always loaded, because the library exports them.
     modules: /^heat-bridge\/(?:commands|plans)\/.*(?:-api|-extension|-routes|-runner?)\.ts$/,
     section: { runs: {} },
     methods: /^(?:run|list|show|plans|runPlan|cancelPlan)\b/,

@@ -1,4 +1,4 @@
-/** What /openapi.json says of /bridge/v1 is what is there. */
+/** Tests that /openapi.json describes the routes of /bridge/v1 correctly. */
 
 import { execFile, spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -97,7 +97,7 @@ async function open(t: ExecutionContext): Promise<Stage> {
         {
           ...bridge.http,
           register: (app, doors) => {
-            // Every route says what it is.
+            // Every route must have a summary.
             app.addHook('onRoute', ({ url, method, schema }) => {
               t.true(method === 'HEAD' || schema?.summary !== undefined, `${method} ${url}`);
             });
@@ -133,7 +133,7 @@ function schemaOf(media: Media | undefined): Validator {
   return Compile(only.schema);
 }
 
-/** What JSON that came fits: an answer, or each line of one. */
+/** Whether a response, or each line of it, matches the schema of its status. */
 function fits(operation: Operation | undefined, { text, status }: ApiAnswer): boolean {
   const check = schemaOf(operation?.responses[status === 200 ? '200' : 'default']);
   return text
@@ -150,7 +150,7 @@ test('every route of the bridge is in the document, with who may use it', async 
     t.is(operation.security.length > 0, !isOfMachines, name);
     const body = operation.requestBody === undefined ? undefined : {};
     const answer = await as(name.replace(/\{\w+\}/g, 'x'), body, '');
-    // Forms are looked at before tokens, but for handles.
+    // Most routes validate the form of a request before its token.
     t.true([400, 401].includes(answer.status), `${name}: ${answer.status}`);
     t.true(fits(operation, answer), name);
   }
@@ -232,7 +232,7 @@ test('the server sends the answers that the document describes', async (t) => {
   }
 });
 
-// The bridge as an extension: with a master, and without one.
+// Tests of the bridge as an extension, with and without a master.
 
 test('a master with a bridge starts, and closes, without any configuration of it', async (t) => {
   const { master } = await startVectorMaster(t, { extensions: [createBridge()] });
@@ -260,10 +260,13 @@ test('a bridge is of one master', async (t) => {
   });
 });
 
-// The Python module against a bridge, by its own tests.
+// Runs the Python module's own tests, with a bridge.
 
 const directory = fileURLToPath(new URL('../../clients/python', import.meta.url));
-/** Each Python that is there, of the versions that the module is for; `python3` is one of them or another. */
+/**
+ * Installed Python versions that the module supports. `python3` may be one of them, or another
+ * version.
+ */
 const pythons = ['python3', ...[9, 10, 11, 12, 13].map((minor) => `python3.${minor}`)].filter(
   (name) => spawnSync(name, ['--version']).status === 0,
 );

@@ -1,4 +1,7 @@
-/** A command waits for its minions as long as it allows, whatever they answer meanwhile. */
+/**
+ * Tests that a command waits for its minions until its deadline, whatever they answer in the
+ * meantime.
+ */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import test from 'ava';
@@ -15,7 +18,7 @@ const request = { target: 'web1', params: { text: 'x' } };
 
 for (const [title, findJob] of [
   ['does not answer', () => silence],
-  // As Salt's minions do while they repeat a return.
+  // Salt's minions answer this while they retry to send a return.
   ['says that it does not run the job', () => ({})],
 ] as const) {
   test(`a command waits for a minion that ${title} until it returns`, async (t) => {

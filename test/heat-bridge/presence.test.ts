@@ -1,4 +1,4 @@
-/** Which minions are connected, for whoever asks often. */
+/** Tests of the cached lookup of connected minions. */
 import test from 'ava';
 import { createPresence } from '#heat-bridge';
 import type { PresentMinion } from '#master';

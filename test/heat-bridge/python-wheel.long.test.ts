@@ -1,4 +1,7 @@
-/** The wheel of the Python module: built without a network, installed, and used against a bridge. */
+/**
+ * Tests that the wheel of the Python module can be built without a network, installed, and used
+ * with a bridge.
+ */
 import { execFile } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';

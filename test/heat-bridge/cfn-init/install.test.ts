@@ -1,4 +1,7 @@
-/** `install:` of the catalog, and deployments of the group cfn-init, on embedded minions. */
+/**
+ * Tests of `install:` in the catalog, and of deployments of the group cfn-init, on embedded
+ * minions.
+ */
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
@@ -53,12 +56,12 @@ const web: CommandDefinition = {
   ],
 };
 
-/** States in the pillar of a minion, as it would find them while its job runs. */
+/** States that a minion finds in its pillar while its job runs. */
 type FoundStates = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 
 interface Run {
   readonly stage: BridgeStage;
-  /** What each run found. */
+  /** States that each run found. */
   readonly found: FoundStates[];
 }
 
@@ -168,7 +171,7 @@ for (const [what, group, message] of wrong) {
   });
 }
 
-// Deployments.
+// Tests of deployments.
 
 const init = {
   configSets: { default: ['one'], other: ['two'] },

@@ -1,4 +1,4 @@
-/** Deployments that are under way when their master is killed: each runs once and ends once. */
+/** Tests that each active deployment runs once and ends once if its master is killed. */
 import test from 'ava';
 import { connectExtension } from '#client';
 import type { StackDetails } from '#guests';

@@ -1,10 +1,13 @@
-/** A folder for PATH with few programs, so that what else is installed makes no difference. */
+/**
+ * Creates a directory for PATH that contains only a few programs, so that other installed programs
+ * do not affect a test.
+ */
 import { symlinkSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
-/** What the scripts of groups need beside their tool. */
+/** Programs that scripts of groups need besides their tool. */
 const programs = [
   'base64',
   'cat',
@@ -25,7 +28,7 @@ const programs = [
   'wc',
 ];
 
-/** Removed at the end of the test. */
+/** Creates the directory. It is removed at the end of the test. */
 export function folderOfPrograms(t: ExecutionContext): string {
   const folder = temporaryDirectory(t);
   for (const program of programs) symlinkSync(`/bin/${program}`, path.join(folder, program));

@@ -1,4 +1,7 @@
-/** Groups of software configs: what each runs on a minion, and that each is answered. */
+/**
+ * Tests of the groups of software configs: the code that each group runs on a minion, and its
+ * result.
+ */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -49,7 +52,7 @@ const whole: Deployment = {
   signal: { transport: 'NO_SIGNAL' },
 };
 
-/** A command that takes parameters of its own. */
+/** Returns a command whose parameters have these schemas. */
 function parseDefinition(properties: object): CommandDefinition {
   return {
     name: 'site.run',
@@ -68,7 +71,10 @@ interface Ran {
   readonly outputs: Readonly<Record<string, string>>;
 }
 
-/** Runs the code of a deployment as a minion does, beside a tool that shows how it was called. */
+/**
+ * Runs the code of a deployment as a minion does. PATH has a stand-in for the tool, which prints
+ * its arguments.
+ */
 function run(
   t: ExecutionContext,
   tool: string,
@@ -188,7 +194,7 @@ for (const [group, config] of [
   });
 }
 
-/** The content of files that states would write. */
+/** Returns the content of the files that states would write, by path. */
 function filesOf(resolved: ReturnType<typeof resolveCall>): Readonly<Record<string, string>> {
   if (!resolved.ok) throw new Error(resolved.reason);
   const states = JSON.parse(JSON.stringify(resolved.call.params.states));
@@ -305,9 +311,9 @@ for (const [what, entry, message] of catalogs) {
   });
 }
 
-// Inputs of Heat, outputs, and directories of scripts.
+// Tests of inputs from Heat, of outputs, and of directories of scripts.
 
-/** What Heat says of a deployment besides its inputs. */
+/** Values that Heat adds to a deployment, besides the inputs of the template. */
 const facts = {
   action: 'UPDATE',
   serverId: 'srv-1',
@@ -368,7 +374,10 @@ test('an output is whole up to 950,000 bytes, and one that is cut says so', (t) 
   t.deepEqual(Object.keys(ran.outputs).sort(), ['empty', 'long', 'longer', 'with blank and é']);
 });
 
-/** Runs a script where the directory of temporary files is a file system of its own. */
+/**
+ * Runs a script while the directory of temporary files is a separate file system.
+ * @param options - mount options
+ */
 function runWithin(options: string, directory: string): Ran {
   const config = '#!/bin/sh\necho ran\n';
   const resolved = resolve({ group: 'script', config });
@@ -390,7 +399,7 @@ for (const options of ['noexec', 'ro']) {
   );
 }
 
-// Inline SLS.
+// Tests of inline SLS.
 
 function slsOf(deployment: Partial<Deployment>, parameters?: object): string {
   const entry = { unsafe: 'i-understand', ...(parameters === undefined ? {} : { parameters }) };
@@ -465,9 +474,9 @@ test('inputs of SLS may have names with a dash, and those of scripts may not', (
   });
 });
 
-// Real tools.
+// Tests with real tools.
 
-/** Runs the code of a deployment with what this machine has installed. */
+/** Runs the code of a deployment with the tools that are installed on this machine. */
 function runReal(deployment: Partial<Deployment>): Ran {
   const resolved = resolve(deployment);
   if (!resolved.ok) throw new Error(resolved.reason);

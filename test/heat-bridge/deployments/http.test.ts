@@ -1,4 +1,7 @@
-/** Stacks over HTTP: whoever registers one needs a rule for its minions, and sees no others. */
+/**
+ * Tests of stacks over HTTP: registering a stack requires a rule for its minions, and each service
+ * sees only its own stacks.
+ */
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
 import { createBridge } from '#guests';

@@ -1,4 +1,4 @@
-/** Metadata of a template that is nested deeper than anything that walks through it can follow. */
+/** Tests of template metadata that is nested deeper than recursive functions can process. */
 import test from 'ava';
 import { CodeCatalog } from '#guests/deployments/code-catalog.ts';
 import {
@@ -9,7 +9,7 @@ import {
 } from '#guests/deployments/metadata.ts';
 import { metadataUpdates } from '#guests/deployments/metadata-hooks.ts';
 
-/** So many lists in each other, as JSON. */
+/** Returns JSON of nested lists. */
 function lists(levels: number): string {
   return `${'['.repeat(levels)}${']'.repeat(levels)}`;
 }

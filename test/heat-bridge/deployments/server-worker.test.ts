@@ -1,4 +1,4 @@
-/** How the worker of one server goes about metadata that it reads again and again. */
+/** Tests of the worker of one server, which reads the same metadata repeatedly. */
 import test from 'ava';
 import {
   type DeploymentRecord,

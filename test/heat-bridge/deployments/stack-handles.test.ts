@@ -1,4 +1,7 @@
-/** What a stack may signal as its minions, and what it is told of a signal that is not taken. */
+/**
+ * Tests of the handles that a stack may signal for its minions, and of the errors for rejected
+ * signals.
+ */
 import test, { type ExecutionContext } from 'ava';
 import {
   createHandleSignaller,
@@ -69,14 +72,14 @@ test('a signal that is not taken is not delivered: it is tried again where there
 interface Place extends SignalsUnderTest {
   readonly stacks: RegisteredStack[];
   readonly stack: (name: string, owner?: string) => RegisteredStack;
-  /** As a server of a stack whose metadata names handles. */
+  /** Acts as a server of a stack whose metadata names handles. */
   readonly name: (
     stack: RegisteredStack,
     minion: string,
     handles: Readonly<Record<string, unknown>>,
   ) => Promise<readonly string[]>;
   readonly attribute: (path: string) => object;
-  /** Paths and minions of the signals that were delivered, in their order. */
+  /** Returns paths and minions of the delivered signals, in order. */
   readonly sent: (count: number) => Promise<readonly string[]>;
 }
 

@@ -1,4 +1,7 @@
-/** Keystone, heat-api, heat-api-cfn, Zaqar and Swift on one port: recorded answers of real ones. */
+/**
+ * Stand-in for Keystone, heat-api, heat-api-cfn, Zaqar and Swift on one port. It sends recorded
+ * responses of real services.
+ */
 import { readFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import type { ExecutionContext } from 'ava';
@@ -10,14 +13,14 @@ interface RecordedAnswer {
   readonly body: string;
 }
 
-/** One input of a recorded entry. */
+/** Input of a recorded entry. */
 interface EntryInput {
   readonly name: string;
   readonly type?: string;
   readonly value: unknown;
 }
 
-/** An entry of a server's list, as Heat writes it. */
+/** Entry in the list of a server's deployments, in the form of Heat. */
 export interface Entry {
   readonly id: string;
   readonly group: string;
@@ -46,19 +49,19 @@ export type CollectKind = 'cfn' | 'heat' | 'message' | 'url';
 export interface StandInHeat {
   readonly origin: string;
   readonly requests: readonly Recorded[];
-  /** The results that arrived, each with the path that it was sent to. */
+  /** Results that were received, each with the path of its request. */
   readonly results: { readonly path: string; readonly values: Readonly<Record<string, unknown>> }[];
-  /** What servers other than recorded ones are told to do, by their id. Default: nothing. */
+  /** Deployments by server id, for servers that are not recorded. Default: none. */
   readonly servers: Map<string, readonly Entry[]>;
-  /** What the recorded metadata of heat-api has besides. */
+  /** Fields that are added to the recorded metadata of heat-api. */
   metadata: object;
-  /** How results are answered. */
+  /** HTTP status of responses to results. */
   status: number;
-  /** With which words. */
+  /** Text of rejections of results. */
   refusal: string;
-  /** The recorded `os-collect-config` of a server. */
+  /** Returns the recorded `os-collect-config` of a server. */
   collect(kind: CollectKind): CollectConfig;
-  /** An entry that signals over HEAT_SIGNAL. */
+  /** Returns an entry whose result is sent with HEAT_SIGNAL. */
   entry(id: string, more?: Partial<Entry>, inputs?: Readonly<Record<string, unknown>>): Entry;
 }
 
@@ -134,7 +137,7 @@ export async function startStandInHeat(
   return heat;
 }
 
-/** The token names the user whom it is of. */
+/** Handles a login. The token contains the name of the user. */
 function logIn(
   body: string,
   send: (status: number, body: string, headers: Record<string, string>) => unknown,

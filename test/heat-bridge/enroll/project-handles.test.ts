@@ -1,4 +1,4 @@
-/** Handles for all machines of a project, which are those that enrolled for it. */
+/** Tests of handles for all machines that are enrolled for a project. */
 
 import test from 'ava';
 import { allow } from '#acl';
@@ -52,12 +52,12 @@ test('a handle of a project is for the machines that are enrolled for it, as lon
   await stranger.fire('heat/ready', { data: 'of another project' });
   await first.fire('heat/ready', { data: 1 });
   t.deepEqual(sendersOf(await service.heard(1)), ['web-1']);
-  // Who enrols later is meant as well.
+  // A machine that is enrolled later may signal too.
   const later = await enrol(stage, 'web-2', 'minion2', 'p1');
   await later.fire('heat/ready', { data: 2 });
   t.deepEqual(sendersOf(await service.heard(2)), ['web-1', 'web-2']);
 
-  // The same machine, enrolled anew for another project, is one of that.
+  // After the machine was enrolled for another project, it is in the group of that project.
   await stage.bridge.enroll.retire({ id: 'web-1' });
   await first.stop();
   const moved = await enrol(stage, 'web-1', 'minion', 'p2');

@@ -1,4 +1,7 @@
-/** The scripts of user-data against a bridge behind TLS, with a minion that only makes its key. */
+/**
+ * Tests of the scripts in user-data, with a bridge behind TLS, and a stand-in for the minion that
+ * only creates its key.
+ */
 import { spawnSync } from 'node:child_process';
 import { createHash, X509Certificate } from 'node:crypto';
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
@@ -16,12 +19,15 @@ import { fingerOf, type Stage, startStage } from './stage.ts';
 const fixture = (name: string): string =>
   fileURLToPath(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url));
 
-/** Whether a program is there. */
+/** Whether a program is installed. */
 function has(program: string): boolean {
   return spawnSync(program, ['--version']).status === 0;
 }
 
-/** Serves the bridge of a stage over TLS. @returns its port */
+/**
+ * Serves the bridge of a stage over TLS.
+ * @returns the port
+ */
 async function serve(t: ExecutionContext, { master, bridge }: Stage): Promise<number> {
   const tls = { certificate: fixture('master.pem'), key: fixture('master.key') };
   const api = await createSaltApi(master, { host: '127.0.0.1', tls, plugins: [bridge.http] });
@@ -29,7 +35,7 @@ async function serve(t: ExecutionContext, { master, bridge }: Stage): Promise<nu
   return (await api.listen()).port;
 }
 
-/** A machine whose minion makes the key of the vectors, if it makes one. */
+/** Creates a machine. Its minion uses the key of the test vectors when it creates a key. */
 function machine(t: ExecutionContext, more: object = {}): ScratchMachine {
   const folder = new ScratchMachine(
     { script: 'mkdir -p "$2/pki/minion"; cp "$0.key" "$2/pki/minion/minion.pub"; exec sleep 60' },
@@ -40,10 +46,13 @@ function machine(t: ExecutionContext, more: object = {}): ScratchMachine {
   return folder;
 }
 
-/** The port is known only once the bridge is there: it is put into the user-data behind it. */
+/**
+ * Starts a stage. Its port is known only afterwards, so the returned function inserts the port into
+ * user-data.
+ */
 async function stageAt(t: ExecutionContext, certificate = 'master.pem'): Promise<[Stage, Filler]> {
   const enroll = { certificate: fixture(certificate), url: 'https://127.0.0.1:1' };
-  // An id that a shell would take apart.
+  // `minionIds: 'salt'` permits ids that a shell could interpret.
   const stage = await startStage(t, enroll, { config: { minionIds: 'salt' } });
   const port = await serve(t, stage);
   return [stage, (userData) => userData.replace('127.0.0.1:1/', `127.0.0.1:${port}/`)];
@@ -102,7 +111,7 @@ test('a service that does not start is told by the ticket', async (t) => {
   });
 });
 
-/** As curl's `--pinnedpubkey` takes it, of the key of a certificate. */
+/** Returns the pin of a certificate's key, in the form of curl's option `--pinnedpubkey`. */
 function pinOf(name: string): string {
   const { publicKey } = new X509Certificate(readFileSync(fixture(name)));
   const key = publicKey.export({ type: 'spki', format: 'der' });

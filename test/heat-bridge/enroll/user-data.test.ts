@@ -1,4 +1,6 @@
-/** User-data, and what reads it: cloud-init where it is installed, and a shell. */
+/**
+ * Tests of user-data with the programs that read it: cloud-init, if it is installed, and a shell.
+ */
 
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -35,7 +37,10 @@ function write(more: Partial<EnrolRequest> = {}): string {
   return writer.write(request, { ticket, keys: pair });
 }
 
-/** What cloud-init, or another reader of MIME, makes of a message: type and content of each part. */
+/**
+ * Returns the type and content of each part that cloud-init, or another MIME parser, finds in a
+ * message.
+ */
 function readParts(message: string): [string, string][] {
   const program = `
 import email, json, sys

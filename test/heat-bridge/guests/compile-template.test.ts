@@ -1,4 +1,7 @@
-/** Templates with roles: what is refused before anything starts, and what is left to Heat. */
+/**
+ * Tests of templates with roles: the errors that are found before anything starts, and the values
+ * that Heat resolves.
+ */
 
 import { spawnSync } from 'node:child_process';
 import test from 'ava';
@@ -17,7 +20,7 @@ interface RoleText {
   readonly dependsOn?: string;
 }
 
-/** A template with a server for each. */
+/** Returns a template with a server for each role. */
 function templateOf(servers: Readonly<Record<string, RoleText>>): string {
   const resources = Object.entries(servers).map(
     ([name, { more = {}, type = 'OS::Nova::Server', dependsOn, ...saltbridge }]) => [
@@ -37,7 +40,7 @@ function templateOf(servers: Readonly<Record<string, RoleText>>): string {
   return JSON.stringify(template);
 }
 
-/** web → app → db, as in the paper. */
+/** Template in which web reads from app, and app from db, as in the design paper. */
 const chain = {
   db: {
     writes: {
@@ -80,7 +83,8 @@ test('a chain is compiled: what guests say goes through the data space, the rest
     },
   });
   t.is(plain.resources.web.metadata, undefined);
-  // The reader of Heat's value depends on its writer, the reader of a guest's value on nobody.
+  // In the template, a reader of a value of Heat depends on the writer. A reader of a value of a
+  // guest depends on no resource.
   const { parts } = plain.resources.app_saltbridge_user_data.properties;
   t.is(parts.length, 2);
   t.deepEqual(parts[0].config.str_replace.params.$saltbridge_values, {
@@ -249,7 +253,7 @@ test('a file that is not a template, or has no role, is refused', (t) => {
   }
 });
 
-/** What a parser of XML finds: names of elements, and texts. */
+/** Returns the names of elements and the texts that an XML parser finds. */
 function parsedXml(text: string): readonly (readonly [name: string, text: string])[] {
   const program =
     'import json, sys, xml.etree.ElementTree as tree\n' +
@@ -273,7 +277,7 @@ withPython('a picture in SVG has each role and value as text, whatever they are'
         { ...value, key: 'db/password', from: 'db', to: 'app', secret: true },
         { ...value, key: 'db/address', from: 'db', to: 'app', by: 'heat' },
         { ...value, key: nasty, from: 'app', to: nasty },
-        // Roles may wait for each other: not for one value.
+        // Roles may depend on each other, if no single value depends on itself.
         { ...value, key: 'back', from: nasty, to: 'db' },
       ],
     ),

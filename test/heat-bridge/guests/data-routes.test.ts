@@ -1,4 +1,7 @@
-/** Data spaces over HTTP: whoever registers one needs a rule for its minions, and sees no others. */
+/**
+ * Tests of data spaces over HTTP: registering a space requires a rule for its minions, and each
+ * service sees only its own spaces.
+ */
 
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';

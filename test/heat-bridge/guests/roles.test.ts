@@ -1,4 +1,4 @@
-/** Roles of a stack: what is wrong with them, and what it takes to find that. */
+/** Tests of the roles of a stack: the problems that are found, and the time for finding them. */
 import test from 'ava';
 import { findRoleProblems, type Roles } from '#guests/data-spaces/roles.ts';
 

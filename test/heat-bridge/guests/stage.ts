@@ -1,4 +1,6 @@
-/** A bridge behind its HTTP API, and machines that enrolled and ask for values with their token. */
+/**
+ * Starts a bridge behind its HTTP API, and enrolled machines that request values with their tokens.
+ */
 
 import net from 'node:net';
 import { fileURLToPath } from 'node:url';
@@ -18,7 +20,7 @@ const certificate = fileURLToPath(
   new URL('../../../test/fixtures/tls/master.pem', import.meta.url),
 );
 
-/** An enrolled machine. */
+/** Enrolled machine. */
 export interface GuestMachine {
   readonly id: string;
   readonly token: string;
@@ -38,7 +40,7 @@ export interface GuestStage extends VectorMaster {
   ): Promise<GuestMachine>;
 }
 
-/** Every minion may use the data space. */
+/** Rule that permits every minion to use data spaces. */
 export const everyGuest: PolicyRule = allow('guests', {
   subject: { minion: '*' },
   action: 'runner',
@@ -46,7 +48,7 @@ export const everyGuest: PolicyRule = allow('guests', {
 });
 
 export interface GuestStageOptions extends VectorMasterOptions {
-  /** Default: {@link everyGuest}. */
+  /** Rules of the policy. Default: {@link everyGuest}. */
   readonly rules?: readonly PolicyRule[];
   /** Section `bridge: guests:`. */
   readonly guests?: object;
@@ -112,7 +114,7 @@ export async function startGuests(
   };
 }
 
-/** The same bridge behind a second HTTP API, over HTTPS. */
+/** Serves the same bridge with a second HTTP API, over HTTPS. */
 export async function listenWithTls(
   t: ExecutionContext,
   { bridge, master }: GuestStage,
@@ -129,12 +131,12 @@ function tokenIn({ json: answer }: ApiAnswer): string {
   throw new TypeError('no token in the answer to a claim');
 }
 
-/** Code of a refusal. */
+/** Returns the error code in a response. */
 export function codeOf({ json: answer }: ApiAnswer): string | undefined {
   return /"code":"(\w+)"/.exec(JSON.stringify(answer))?.[1];
 }
 
-/** Sends bytes to a Unix socket; what comes back until it is closed. */
+/** Sends bytes to a Unix socket. Resolves with the received text when the socket is closed. */
 export function sendToSocket(socket: string, bytes: string): Promise<string> {
   return new Promise((resolve, reject) => {
     let text = '';

@@ -1,4 +1,6 @@
-/** Nova's dynamic vendordata: one ticket for an instance, to Nova alone. */
+/**
+ * Tests of Nova's dynamic vendordata: an instance gets one ticket, and only Nova can request it.
+ */
 
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -13,7 +15,7 @@ import { keystoneSection, startKeystone, tokenOf } from '../keystone/recorded-ke
 import { codeOf, everyGuest, type GuestStage, startGuests } from './stage.ts';
 
 const instance = '6f1e0c1a-2b3c-4d5e-8f90-a1b2c3d4e5f6';
-/** As Nova 26 posts it. */
+/** Request in the form in which Nova 26 sends it. */
 const asked = {
   'project-id': '7d1f0c6a5b3e4e0f9a8b7c6d5e4f3a2b',
   'instance-id': instance,
@@ -52,7 +54,7 @@ async function start(
   };
 }
 
-/** The ticket in user-data. */
+/** Returns the ticket in user-data. */
 function ticketIn({ json: answer }: ApiAnswer): string {
   const [, ticket = ''] = /ticket='([^']+)'/.exec(String(answer)) ?? [];
   return ticket;
@@ -80,7 +82,8 @@ test('five requests at once have one ticket, and none is there after it was used
   t.is((await claim(stage, ticket)).status, 200);
   t.deepEqual((await stage.post()).json, {});
   t.is((await claim(stage, ticket)).status, 403);
-  // Also when its minion is gone: whoever is root on the instance can ask for it.
+  // The instance gets nothing, even after its minion was retired: any user with root access on the
+  // instance can send this request.
   await stage.bridge.enroll.retire({ instance });
   t.deepEqual((await stage.post()).json, {});
 });
@@ -138,7 +141,7 @@ test('instances that the rule does not mean get nothing, and the guest can chang
   t.deepEqual((await stage.post({ ...asked, 'project-id': 'f'.repeat(32) })).json, {});
   t.deepEqual(await stage.bridge.enroll.list(), []);
   t.not(ticketIn(await stage.post()), '');
-  // The same instance of another project is another's.
+  // A request for the same instance in another project is not for the same instance.
   const wide = await start(t);
   await wide.post();
   t.deepEqual((await wide.post({ ...asked, 'project-id': 'f'.repeat(32) })).json, {});
@@ -148,7 +151,7 @@ test('an id by name and project is given once, and only where it can be an id', 
   const stage = await start(t, { id: '{name}.{project}' });
   t.not(ticketIn(await stage.post()), '');
   const other = '11111111-2b3c-4d5e-8f90-a1b2c3d4e5f6';
-  // Another instance of the name: the id is being enrolled.
+  // Another instance with this name gets no ticket, because the id is already being enrolled.
   t.like(await stage.bridge.enroll.list(), [{ id: `web-1.${asked['project-id']}` }]);
   t.deepEqual((await stage.post({ ...asked, hostname: '../*', 'instance-id': other })).json, {});
   const second = await stage.post({ ...asked, 'instance-id': other });

@@ -1,4 +1,7 @@
-/** A Keystone on loopback that answers as a real one did (test/fixtures/keystone). */
+/**
+ * Stand-in for Keystone on loopback, which sends recorded responses of a real Keystone
+ * (test/fixtures/keystone).
+ */
 import { readFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import type { ExecutionContext } from 'ava';
@@ -14,7 +17,7 @@ interface Exchange {
 const file = new URL('../../../test/fixtures/keystone/tokens.json', import.meta.url);
 const exchanges: Readonly<Record<string, Exchange>> = JSON.parse(readFileSync(file, 'utf8'));
 
-/** An exchange of the recording. */
+/** Name of a request and its response in the recording. */
 export type ExchangeName =
   | 'log-in'
   | 'log-in-refused'
@@ -33,31 +36,31 @@ export function exchangeOf(name: ExchangeName): Exchange {
   return exchange;
 }
 
-/** The token of somebody in the recording. */
+/** Returns the token of a user in the recording. */
 export function tokenOf(name: Exclude<ExchangeName, 'log-in' | 'log-in-refused'>): string {
   return exchangeOf(name).headers['X-Subject-Token'] ?? '';
 }
 
-/** The password that the recorded Keystone takes. */
+/** Password that the stand-in accepts. */
 export const servicePassword = 'a password of the recording';
 
 export interface RecordedKeystone {
-  /** Ends with `/v3`. */
+  /** URL, which ends with `/v3`. */
   readonly url: string;
   readonly requests: readonly Recorded[];
-  /** How many log-ins, and questions about tokens, there were. */
+  /** Returns the numbers of logins and of validations. */
   counts(): { readonly logIns: number; readonly questions: number };
-  /** Answers about this token are those of another exchange from now on. */
+  /** Makes later requests about this token return the response of another one. */
   change(name: 'sahara' | 'tenant' | 'trove', to: ExchangeName): void;
-  /** The service's own token is none any more, until the next log-in. */
+  /** Makes the token of the service account invalid until the next login. */
   endOwnToken(): void;
-  /** How all later requests are answered. */
+  /** Sets the function that answers all later requests. */
   answerAll(answerer: Answerer): void;
 }
 
 /**
- * Starts it; it is closed at the end of the test. Tokens live until `expiresAt` (an hour from now),
- * because those of the recording are over.
+ * Starts the stand-in. It is closed at the end of the test. Tokens are valid until `expiresAt`, by
+ * default for an hour, because those of the recording have expired.
  */
 export async function startKeystone(
   t: ExecutionContext,
@@ -107,7 +110,7 @@ function send(
   response.end(body.replace(/"expires_at": ?"[^"]*"/, `"expires_at": "${time}"`));
 }
 
-/** `saltbridge: bridge: keystone:` for one of these. */
+/** Returns the section `saltbridge: bridge: keystone:` for a stand-in. */
 export function keystoneSection(url: string, password: string = servicePassword): object {
   return { url, username: 'admin', password, project: 'admin', timeout: 2 };
 }

@@ -1,4 +1,7 @@
-/** Execution plans of Murano: what is taken, what it runs, and that nothing in it is code. */
+/**
+ * Tests of Murano's execution plans: which are accepted, the commands that they run, and that
+ * nothing in them is run as code.
+ */
 import { createSign, generateKeyPairSync } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -117,7 +120,7 @@ function sign(guest: string, text: string): string {
 
 interface Stage {
   readonly ports: unknown[];
-  /** Sends an execution plan, signed unless told otherwise. */
+  /** Sends an execution plan, signed by default. */
   readonly send: (
     given: Fields | string,
     more?: { guest?: string; signature?: string | null; user?: string },
@@ -180,7 +183,9 @@ async function start(
   return { ports, send };
 }
 
-/** An execution plan of its own, with a later stamp. */
+/**
+ * Number of execution plans that were created. It gives each of them its own id and a later stamp.
+ */
 let count = 0;
 function fresh(more: Fields = {}): Fields {
   count += 1;
@@ -352,7 +357,7 @@ for (const [what, given, message, guest = 'web1'] of refusals) {
     t.is(result.ErrorCode, 2);
     t.regex(String(result.Body.Message), message);
     t.deepEqual(ports, []);
-    // What was refused has set no stamp.
+    // A rejected execution plan has not stored its stamp.
     t.is(resultOf(await send({ ...deployWeb, ID: 'after' })).ErrorCode, 0);
   });
 }

@@ -1,4 +1,4 @@
-/** What a plan must say before anybody calls it. */
+/** Tests of the definitions of plans. */
 
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -230,7 +230,8 @@ test('a pointer leads where its keys do, whatever is in them', (t) => {
   );
 });
 
-// What is taken back, for any graph and any end of each step; and that a crash changes nothing of it.
+// Tests of undoing, for any graph of steps and any result of each step. A crash must not change
+// which steps are undone.
 
 const never = new AbortController().signal;
 const commandCatalog = new Catalog(commands);
@@ -240,9 +241,9 @@ type State = PlanExecutionOptions['before'];
 interface Story {
   readonly plan: CompiledPlan;
   readonly failing: ReadonlySet<string>;
-  /** Turns of the event loop that each step takes. */
+  /** Number of turns of the event loop that each step takes. */
   readonly turns: ReadonlyMap<string, number>;
-  /** After which of the states that are kept the master ends. */
+  /** Number of stored states after which the master ends. */
   readonly crash: number;
 }
 
@@ -276,7 +277,7 @@ const stories: fc.Arbitrary<Story> = fc.integer({ min: 1, max: 7 }).chain((count
 
 interface PlayedPlan {
   readonly outcome: PlanOutcome;
-  /** Steps, and those that were taken back, in the order in which they ended. */
+  /** Ended steps and undone steps, in the order in which they ended. */
   readonly ended: readonly string[];
   readonly kept: readonly State[];
 }
@@ -342,7 +343,8 @@ test('whenever its master ends, the next one comes to the same end, in the same 
       if (before === undefined) return true;
       const again = await play(story, before);
       const sameStatus = again.outcome.status === whole.outcome.status;
-      // Steps without needs of each other may end otherwise, where they had not ended.
+      // Steps that had not ended before the crash may end in another order if they do not depend on
+      // each other.
       const prefix = again.ended.slice(0, before.ended.length).map((it) => it.slice(3));
       return sameStatus && JSON.stringify(prefix) === JSON.stringify(before.ended);
     }),
@@ -368,9 +370,12 @@ test('steps under way when the master ended are undone too, even if the plan has
   t.pass();
 });
 
-// Which steps begin, and when: for any graph, any end of each step, and any order of the ends.
+// Tests of the start of steps, for any graph, any result of each step, and any order of their ends.
 
-/** Edges from later names to earlier ones alone, so that there is no circle; in any order. */
+/**
+ * Generates graphs without cycles: edges lead only from later names to earlier ones. The order of
+ * the steps is random.
+ */
 const graphs: fc.Arbitrary<StepDependencies> = fc
   .integer({ min: 1, max: 9 })
   .chain((count) =>
@@ -390,7 +395,7 @@ interface ScheduleStory {
   readonly failing: ReadonlySet<string>;
   readonly stopping: ReadonlySet<string>;
   readonly parallel: number;
-  /** Which of those under way ends next. */
+  /** Numbers that select which of the active steps ends next. */
   readonly picks: readonly number[];
 }
 
@@ -407,10 +412,13 @@ const scheduleStories: fc.Arbitrary<ScheduleStory> = graphs.chain((needs) => {
 });
 
 interface PlayedSchedule {
-  /** Each step when it began, with what had succeeded then, and how many were under way. */
+  /**
+   * Steps that have started, with the steps that had succeeded and the number of active steps at
+   * that time.
+   */
   readonly begun: Map<string, { readonly succeeded: ReadonlySet<string>; readonly busy: number }>;
   readonly ended: ReadonlyMap<string, StepEnd>;
-  /** Steps that began after one that stops had failed. */
+  /** Steps that started after a step that stops the plan had failed. */
   readonly late: readonly string[];
 }
 

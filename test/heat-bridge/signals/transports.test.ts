@@ -1,4 +1,7 @@
-/** Rows of transports: what they declare, and what is refused because no row declares it. */
+/**
+ * Tests of the rows of transports: their declarations, and the rejection of forms that no row
+ * declares.
+ */
 
 import test from 'ava';
 import { deliverResult, parseResultDestination, secretsOf } from '#heat-bridge';
