@@ -1,5 +1,5 @@
 /**
- * Starts a bridge behind Salt's HTTP API. The user `limited` may call demo commands on web minions.
+ * Starts a bridge behind Salt's HTTP API. Its user `limited` may run demo commands on web minions.
  */
 import type { ExecutionContext } from 'ava';
 import { allow } from '#acl';
@@ -28,13 +28,13 @@ export function startBridgeApi(
   return startApi(t, {
     config: { acl: acl([rule]) },
     extensions: [bridge],
-    // The parts of `bridge.http` exist only after the master has started.
+    // The parts of the bridge exist when the master has started.
     options: { ...options, plugins: [bridge.http] },
     functions: { 'test.echo': ({ kwargs: { text } }) => text ?? null, ...functions },
   });
 }
 
-/** Returns the lines of a response that streams a run, parsed. */
+/** Parses the updates of a run, one per line. */
 export function lines({
   text,
 }: ApiAnswer): { readonly type: string; readonly [key: string]: unknown }[] {

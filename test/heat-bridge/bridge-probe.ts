@@ -1,7 +1,6 @@
 /**
- * Program that starts a master with a bridge, and prints what the bridge has added to the master.
- * Its arguments are a directory, the section `bridge:` as JSON, and the option `extensions` of the
- * bridge as JSON.
+ * A program that starts a master with a bridge and prints what the bridge added to it. Arguments: a
+ * directory, the section `bridge:`, and the option `extensions` of the bridge, both as JSON.
  */
 
 import { registerHooks } from 'node:module';
@@ -15,13 +14,13 @@ registerHooks({
   },
 });
 
-/** Report that the program prints. */
+/** Output of the program. */
 export interface ProbeReport {
-  /** Loaded modules, as paths from the root of the project. */
+  /** Modules that were loaded, by their paths in the project. */
   readonly loaded: readonly string[];
   readonly methods: readonly string[];
   readonly routes: readonly string[];
-  /** Number of file backends that serve files of the bridge. */
+  /** Number of file server backends that the bridge added. */
   readonly files: number;
   readonly runners: readonly string[];
   readonly metrics: readonly string[];

@@ -1,6 +1,5 @@
 /**
- * Tests of catalogs: the definitions and parameters that are accepted, and those that are rejected
- * before a run.
+ * Catalogs of named commands: valid definitions, and mistakes that are reported before any call.
  */
 
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -254,7 +253,7 @@ test('a place that is not there is told', async (t) => {
   });
 });
 
-// Tests of callers' parameters. An error names the location, but contains no text of the caller.
+// Parameters of callers: an error names the parameter, and contains nothing of the caller's data.
 
 function compiled(
   body: Omit<CommandDefinition, 'name' | 'description'>,
@@ -518,8 +517,7 @@ test('the duration of a command and of a plan is timeout in files, and timeoutSe
   );
 });
 
-// Tests of error messages: the parameter, the rule that it violates, and the most similar known
-// name.
+// An error names the parameter and the violated rule, and suggests the most similar name.
 
 const ruled = compiled({
   function: 'test.kwarg',

@@ -1,7 +1,4 @@
-/**
- * Tests that a member of a cluster is killed, with real NATS servers. The other members continue
- * its work.
- */
+/** A member of a cluster with real NATS servers is killed. Other members continue its work. */
 
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -65,8 +62,8 @@ ${text}:
 `;
 
 /**
- * Maximum time until another member takes over after a kill: the expiry of the lease, and the time
- * until a member notices it.
+ * Time after which another member takes over, in milliseconds: the lifetime of the lease, and the
+ * time to notice that it is free.
  */
 const takeOverMs = 45_000;
 
@@ -121,7 +118,7 @@ clusterTest(
     const registration = { alias: 'ready', minions: ['web1'], signal };
     await atB.call<HandleInfo>('handles.add', { registration });
     t.regex((await minion.fire('heat/ready', { data: 1 })) ?? '', /^[\w-]{32}$/);
-    // The member that was started first delivers.
+    // The first request was handled by the member that was then killed.
     await within('a try', service.heard(1), 60_000);
     const plan = { plan: 'site.roll-out', groups: { all: 'web1' } };
     const updates = atA.stream<PlanStarted | PlanUpdate>('runPlan', plan);
@@ -167,7 +164,7 @@ clusterTest(
     t.deepEqual(said, ['before', 'held', 'after']);
     t.deepEqual(await atB.call('outbox.list', {}), []);
     t.log(`${Math.round(performance.now() - killedAt)} ms after the kill`);
-    // The service responded with 503 to the attempts of member a.
+    // The attempts of member a were answered with 503.
     const { requests } = service;
     t.is(new Set(requests.map(({ body }) => body)).size, 1);
   },

@@ -1,4 +1,4 @@
-/** Two members of a cluster that share the rows of a bridge, over a replicated log in memory. */
+/** The shared state of a bridge on two members of a cluster, with a log in memory. */
 import type { ExecutionContext } from 'ava';
 import { leaseKey } from '#cluster/duties.ts';
 import { Lease } from '#cluster/lease.ts';
@@ -10,7 +10,7 @@ import { openSharedArea } from '#master/extensions/state-area.ts';
 import { isWireMap, packLocal, unpackLocal, type WireMap } from '#minion-protocol';
 import { TestCluster } from '../store-suite/cluster.ts';
 
-/** Member of a cluster. The test determines when it has the lease. */
+/** A member that has the lease when the test says so. */
 export class TestMember {
   readonly area: SharedArea;
   readonly #store: LogStore;
@@ -60,7 +60,7 @@ export class TestMember {
     );
   }
 
-  /** Takes the lease. A previous holder does not learn this. */
+  /** Takes the lease, without notifying the member that has it. */
   async begin(): Promise<void> {
     const store = this.#store;
     await store.write([{ op: 'delete', key: leaseKey }]);
@@ -75,13 +75,13 @@ export class TestMember {
     this.#ending.abort();
   }
 
-  /** Resolves when the member has applied all earlier writes. */
+  /** Waits until this member has applied everything that was written before. */
   async applied(): Promise<void> {
     await this.#store.barrier();
   }
 }
 
-/** Creates two members. Neither of them has the lease. */
+/** Starts two members. Neither has the lease. */
 export async function twoMembers(t: ExecutionContext): Promise<[TestMember, TestMember]> {
   const cluster = new TestCluster(t);
   await cluster.found();

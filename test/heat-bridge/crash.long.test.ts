@@ -1,4 +1,7 @@
-/** Tests that active runs continue under the same idempotency key after their master was killed. */
+/**
+ * A master is killed while runs are in progress. A request with the same idempotency key continues
+ * a run.
+ */
 import test, { type ExecutionContext } from 'ava';
 import { connectExtension } from '#client';
 import type { CommandUpdate, PlanStarted, PlanUpdate, RunStarted } from '#heat-bridge';
@@ -36,9 +39,9 @@ plans:
 `;
 
 interface Field extends KillableMaster {
-  /** Calls that minions received, as `<minion> <function>`. */
+  /** Calls of minions, as `<minion> <function>`. */
   readonly asked: string[];
-  /** Lets `site.held` return on web2. On web1, it returns without this call. */
+  /** Lets `site.held` return on web2. On web1 it returns by itself. */
   goOn(): void;
   stream<T>(method: string, parameters: object): AsyncIterable<T>;
 }
@@ -73,7 +76,7 @@ async function startField(t: ExecutionContext): Promise<Field> {
   };
 }
 
-/** Reads updates until one minion has returned. Then kills the master, and starts it again. */
+/** Follows a run until one minion has returned. Then kills the master and starts it again. */
 async function killWhenHalfDone(
   field: Field,
   updates: AsyncIterable<{ readonly type: string; readonly result?: unknown }>,

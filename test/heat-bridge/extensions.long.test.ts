@@ -1,4 +1,7 @@
-/** Tests that omitted extensions of the bridge load no code, and add nothing to the master. */
+/**
+ * Extensions of the bridge that are left out: their code is not loaded, and they add nothing to the
+ * master.
+ */
 
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -22,7 +25,7 @@ async function reportOf(
   return JSON.parse(stdout);
 }
 
-/** Section of the configuration for each extension. */
+/** A configuration section for each extension. */
 const sections = {
   runs: {},
   enroll: {},
@@ -32,22 +35,22 @@ const sections = {
   guests: { agents: {} },
 };
 
-/** Things that an extension adds, identified by the beginnings of their names. */
+/** Names that an extension adds to the master, as prefixes. */
 interface Traits {
-  /** Modules of the extension. */
+  /** Matches the paths of its modules. */
   readonly modules: RegExp;
-  /** Sections that only this extension reads; one of them is enough. */
+  /** Configuration sections that only this extension has. */
   readonly section: Partial<typeof sections>;
   readonly methods: RegExp | undefined;
   readonly routes: RegExp;
   readonly metrics?: RegExp;
-  /** Extensions that require this one. */
+  /** Extensions that it requires. */
   readonly with?: readonly BridgeExtensionName[];
 }
 
 const traits: Readonly<Record<BridgeExtensionName, Traits>> = {
   commands: {
-    // The definitions of commands and plans are always loaded, because the library exports them.
+    // Definitions of commands and plans are part of the library's public interface.
     modules: /^heat-bridge\/(?:commands|plans)\/.*(?:-api|-extension|-routes|-runner?)\.ts$/,
     section: { runs: {} },
     methods: /^(?:run|list|show|plans|runPlan|cancelPlan)\b/,

@@ -1,4 +1,4 @@
-/** Runs the Heat plug-in's own tests of its logic. They need neither Heat nor a master. */
+/** Runs the tests of the Heat plug-in's logic. Neither Heat nor a master is needed. */
 import { execFile, spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';

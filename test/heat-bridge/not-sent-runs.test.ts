@@ -1,4 +1,4 @@
-/** Tests of resumed runs whose earlier process ended before it had sent their job. */
+/** Resumes runs of a process that ended before it had sent their jobs. */
 import test from 'ava';
 import { Catalog } from '#heat-bridge';
 import { executeCommandRun } from '#heat-bridge/commands/command-execution.ts';

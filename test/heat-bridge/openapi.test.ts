@@ -1,4 +1,4 @@
-/** Tests that /openapi.json describes the routes of /bridge/v1 correctly. */
+/** Compares the description of /bridge/v1 in /openapi.json with the routes. */
 
 import { execFile, spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -97,7 +97,7 @@ async function open(t: ExecutionContext): Promise<Stage> {
         {
           ...bridge.http,
           register: (app, doors) => {
-            // Every route must have a summary.
+            // Every route must be described.
             app.addHook('onRoute', ({ url, method, schema }) => {
               t.true(method === 'HEAD' || schema?.summary !== undefined, `${method} ${url}`);
             });
@@ -133,7 +133,7 @@ function schemaOf(media: Media | undefined): Validator {
   return Compile(only.schema);
 }
 
-/** Whether a response, or each line of it, matches the schema of its status. */
+/** Checks a JSON response, or each line of a stream, against its schema. */
 function fits(operation: Operation | undefined, { text, status }: ApiAnswer): boolean {
   const check = schemaOf(operation?.responses[status === 200 ? '200' : 'default']);
   return text
@@ -150,7 +150,7 @@ test('every route of the bridge is in the document, with who may use it', async 
     t.is(operation.security.length > 0, !isOfMachines, name);
     const body = operation.requestBody === undefined ? undefined : {};
     const answer = await as(name.replace(/\{\w+\}/g, 'x'), body, '');
-    // Most routes validate the form of a request before its token.
+    // The form of a request is checked before its token, except for handles.
     t.true([400, 401].includes(answer.status), `${name}: ${answer.status}`);
     t.true(fits(operation, answer), name);
   }
@@ -232,7 +232,7 @@ test('the server sends the answers that the document describes', async (t) => {
   }
 });
 
-// Tests of the bridge as an extension, with and without a master.
+// The bridge as an extension, with and without a master.
 
 test('a master with a bridge starts, and closes, without any configuration of it', async (t) => {
   const { master } = await startVectorMaster(t, { extensions: [createBridge()] });
@@ -260,13 +260,10 @@ test('a bridge is of one master', async (t) => {
   });
 });
 
-// Runs the Python module's own tests, with a bridge.
+// The tests of the Python module, with a bridge.
 
 const directory = fileURLToPath(new URL('../../clients/python', import.meta.url));
-/**
- * Installed Python versions that the module supports. `python3` may be one of them, or another
- * version.
- */
+/** Installed Pythons of the supported versions. `python3` is one of them or an additional one. */
 const pythons = ['python3', ...[9, 10, 11, 12, 13].map((minor) => `python3.${minor}`)].filter(
   (name) => spawnSync(name, ['--version']).status === 0,
 );

@@ -1,6 +1,6 @@
 /**
- * Tests that the master is down while a command ends, so that the return arrives after the minion
- * was asked about the job.
+ * A master is not running when a command ends. The return arrives when the minion is no longer
+ * asked about the job.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,4 +1,4 @@
-/** Tests of the cached lookup of connected minions. */
+/** Lists of connected minions, for callers that request them often. */
 import test from 'ava';
 import { createPresence } from '#heat-bridge';
 import type { PresentMinion } from '#master';

@@ -1,7 +1,4 @@
-/**
- * Tests that the wheel of the Python module can be built without a network, installed, and used
- * with a bridge.
- */
+/** The wheel of the Python module is built without a network, installed, and used with a bridge. */
 import { execFile } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';

@@ -9,7 +9,7 @@ import type { Minion, MinionFunction } from '#minion-protocol';
 import type { Store } from '#store';
 import { startFleet } from '../helpers/fleet.ts';
 
-/** Call that a minion received. */
+/** A call that a minion received. */
 interface SeenCall {
   /** Id of the minion. */
   readonly id: string;
@@ -32,12 +32,12 @@ export interface StageOptions {
   /** Rules of the policy. Default: {@link grant}. */
   readonly rules?: readonly PolicyRule[];
   readonly config?: Partial<MasterOptions>;
-  /** Functions of the minions. By default, they return true. */
+  /** Functions of the minions. By default they return true. */
   readonly functions?: Readonly<Record<string, MinionFunction>>;
   readonly store?: Store;
 }
 
-/** Command whose function returns its argument. */
+/** A command whose function returns its arguments. */
 export const echo: CommandDefinition = {
   name: 'demo.echo',
   description: 'Gives back a text.',
@@ -49,7 +49,7 @@ export const echo: CommandDefinition = {
   },
 };
 
-/** Plan that runs this command twice. */
+/** A plan that runs this command twice. */
 export const twice: PlanDefinition = {
   name: 'demo.twice',
   description: 'Gives back a text, and again.',
@@ -65,19 +65,19 @@ export const twice: PlanDefinition = {
   },
 };
 
-/** Rule that permits the bridge's own service to call demo commands on web minions. */
+/** Rule that permits the bridge's service to run demo commands on web minions. */
 export const grant: PolicyRule = allow('demo', {
   subject: { service: 'bridge' },
   action: 'command',
   resource: { fun: 'demo.*', within: 'web*' },
 });
 
-/** Returns the options of a policy with these rules. */
+/** Returns the policy of a configuration. */
 export function acl(rules: readonly PolicyRule[]): NonNullable<MasterOptions['acl']> {
   return { signals: [], rules, mode: 'enforce', learnActions: [], recordData: false };
 }
 
-/** Starts the stage. It is closed at the end of the test. */
+/** Starts the master. It is closed at the end of the test. */
 export async function startBridge(
   t: ExecutionContext,
   options: StageOptions = {},

@@ -1,4 +1,4 @@
-/** Tests of traces with the SDK of OpenTelemetry, which stores them in memory. */
+/** Traces with the OpenTelemetry SDK, which stores them in memory. */
 
 import { SpanStatusCode, trace } from '@opentelemetry/api';
 import {

@@ -1,4 +1,4 @@
-/** Tests of hooks that run when a server's own metadata changes, like `cfn-hup`. */
+/** Hooks of `cfn-hup` that run when a server's own metadata changes. */
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
@@ -15,8 +15,7 @@ import { type BridgeStage, echo, startBridge } from '../stage.ts';
 const initKey = 'AWS::CloudFormation::Init';
 
 /**
- * Runs hooks for successive states of metadata. Returns the hooks that each state runs, as `NAME
- * ACTION`.
+ * Applies several states of the metadata in turn. Returns what each of them runs, as NAME ACTION.
  */
 function run(states: readonly object[]): readonly string[][] {
   const records: { id: string }[] = [];

@@ -1,7 +1,4 @@
-/**
- * Tests of `install:` in the catalog, and of deployments of the group cfn-init, on embedded
- * minions.
- */
+/** `install:` in the catalog, and deployments of the group cfn-init, with embedded minions. */
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
@@ -56,12 +53,12 @@ const web: CommandDefinition = {
   ],
 };
 
-/** States that a minion finds in its pillar while its job runs. */
+/** States in the pillar of a minion while a job runs. */
 type FoundStates = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 
 interface Run {
   readonly stage: BridgeStage;
-  /** States that each run found. */
+  /** States that each run found in its pillar. */
   readonly found: FoundStates[];
 }
 
@@ -170,8 +167,6 @@ for (const [what, group, message] of wrong) {
     await t.throwsAsync(startBridge(t, { commands: [command] }), { code: 'ERR_CATALOG', message });
   });
 }
-
-// Tests of deployments.
 
 const init = {
   configSets: { default: ['one'], other: ['two'] },

@@ -1,4 +1,6 @@
-/** Tests that each active deployment runs once and ends once if its master is killed. */
+/**
+ * A master is killed while deployments are in progress. Each deployment runs once and ends once.
+ */
 import test from 'ava';
 import { connectExtension } from '#client';
 import type { StackDetails } from '#guests';

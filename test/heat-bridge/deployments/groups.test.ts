@@ -1,7 +1,4 @@
-/**
- * Tests of the groups of software configs: the code that each group runs on a minion, and its
- * result.
- */
+/** Groups of software configs: what each group runs on a minion, and which results are returned. */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -52,7 +49,7 @@ const whole: Deployment = {
   signal: { transport: 'NO_SIGNAL' },
 };
 
-/** Returns a command whose parameters have these schemas. */
+/** Parses a command with its own parameters. */
 function parseDefinition(properties: object): CommandDefinition {
   return {
     name: 'site.run',
@@ -72,8 +69,8 @@ interface Ran {
 }
 
 /**
- * Runs the code of a deployment as a minion does. PATH has a stand-in for the tool, which prints
- * its arguments.
+ * Runs the code of a deployment like a minion does. The tool of the group is replaced by a program
+ * that prints its arguments.
  */
 function run(
   t: ExecutionContext,
@@ -194,7 +191,7 @@ for (const [group, config] of [
   });
 }
 
-/** Returns the content of the files that states would write, by path. */
+/** Returns the content of the files that states would write. */
 function filesOf(resolved: ReturnType<typeof resolveCall>): Readonly<Record<string, string>> {
   if (!resolved.ok) throw new Error(resolved.reason);
   const states = JSON.parse(JSON.stringify(resolved.call.params.states));
@@ -311,9 +308,7 @@ for (const [what, entry, message] of catalogs) {
   });
 }
 
-// Tests of inputs from Heat, of outputs, and of directories of scripts.
-
-/** Values that Heat adds to a deployment, besides the inputs of the template. */
+/** Data of a deployment from Heat, besides its inputs. */
 const facts = {
   action: 'UPDATE',
   serverId: 'srv-1',
@@ -374,10 +369,7 @@ test('an output is whole up to 950,000 bytes, and one that is cut says so', (t) 
   t.deepEqual(Object.keys(ran.outputs).sort(), ['empty', 'long', 'longer', 'with blank and é']);
 });
 
-/**
- * Runs a script while the directory of temporary files is a separate file system.
- * @param options - mount options
- */
+/** Runs a script whose directory for temporary files is a separate file system. */
 function runWithin(options: string, directory: string): Ran {
   const config = '#!/bin/sh\necho ran\n';
   const resolved = resolve({ group: 'script', config });
@@ -398,8 +390,6 @@ for (const options of ['noexec', 'ro']) {
     },
   );
 }
-
-// Tests of inline SLS.
 
 function slsOf(deployment: Partial<Deployment>, parameters?: object): string {
   const entry = { unsafe: 'i-understand', ...(parameters === undefined ? {} : { parameters }) };
@@ -474,9 +464,7 @@ test('inputs of SLS may have names with a dash, and those of scripts may not', (
   });
 });
 
-// Tests with real tools.
-
-/** Runs the code of a deployment with the tools that are installed on this machine. */
+/** Runs the code of a deployment with the programs of this machine. */
 function runReal(deployment: Partial<Deployment>): Ran {
   const resolved = resolve(deployment);
   if (!resolved.ok) throw new Error(resolved.reason);

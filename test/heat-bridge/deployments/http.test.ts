@@ -1,6 +1,6 @@
 /**
- * Tests of stacks over HTTP: registering a stack requires a rule for its minions, and each service
- * sees only its own stacks.
+ * Stacks over HTTP. A caller needs a rule for the minions of a stack to register it, and sees only
+ * own stacks.
  */
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';

@@ -1,4 +1,4 @@
-/** Tests of template metadata that is nested deeper than recursive functions can process. */
+/** Metadata of a template that is nested too deeply for recursive functions. */
 import test from 'ava';
 import { CodeCatalog } from '#guests/deployments/code-catalog.ts';
 import {
@@ -9,7 +9,7 @@ import {
 } from '#guests/deployments/metadata.ts';
 import { metadataUpdates } from '#guests/deployments/metadata-hooks.ts';
 
-/** Returns JSON of nested lists. */
+/** Returns nested lists as JSON. */
 function lists(levels: number): string {
   return `${'['.repeat(levels)}${']'.repeat(levels)}`;
 }

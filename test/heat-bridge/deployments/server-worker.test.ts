@@ -1,4 +1,4 @@
-/** Tests of the worker of one server, which reads the same metadata repeatedly. */
+/** The worker of one server, which reads the server's metadata repeatedly. */
 import test from 'ava';
 import {
   type DeploymentRecord,

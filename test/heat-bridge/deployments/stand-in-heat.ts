@@ -1,6 +1,6 @@
 /**
- * Stand-in for Keystone, heat-api, heat-api-cfn, Zaqar and Swift on one port. It sends recorded
- * responses of real services.
+ * A server that replaces Keystone, heat-api, heat-api-cfn, Zaqar and Swift on one port. Its
+ * responses were recorded from real services.
  */
 import { readFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
@@ -13,14 +13,14 @@ interface RecordedAnswer {
   readonly body: string;
 }
 
-/** Input of a recorded entry. */
+/** An input in a recorded entry. */
 interface EntryInput {
   readonly name: string;
   readonly type?: string;
   readonly value: unknown;
 }
 
-/** Entry in the list of a server's deployments, in the form of Heat. */
+/** An entry in the list of a server's deployments, as Heat writes it. */
 export interface Entry {
   readonly id: string;
   readonly group: string;
@@ -49,19 +49,19 @@ export type CollectKind = 'cfn' | 'heat' | 'message' | 'url';
 export interface StandInHeat {
   readonly origin: string;
   readonly requests: readonly Recorded[];
-  /** Results that were received, each with the path of its request. */
+  /** Results that were received, with the path to which each was sent. */
   readonly results: { readonly path: string; readonly values: Readonly<Record<string, unknown>> }[];
-  /** Deployments by server id, for servers that are not recorded. Default: none. */
+  /** Entries of servers that were not recorded, by id. Default: none. */
   readonly servers: Map<string, readonly Entry[]>;
-  /** Fields that are added to the recorded metadata of heat-api. */
+  /** Further metadata in the responses of heat-api. */
   metadata: object;
-  /** HTTP status of responses to results. */
+  /** Status code with which results are answered. */
   status: number;
-  /** Text of rejections of results. */
+  /** Message with which results are rejected. */
   refusal: string;
   /** Returns the recorded `os-collect-config` of a server. */
   collect(kind: CollectKind): CollectConfig;
-  /** Returns an entry whose result is sent with HEAT_SIGNAL. */
+  /** Returns an entry that signals by HEAT_SIGNAL. */
   entry(id: string, more?: Partial<Entry>, inputs?: Readonly<Record<string, unknown>>): Entry;
 }
 
@@ -137,7 +137,7 @@ export async function startStandInHeat(
   return heat;
 }
 
-/** Handles a login. The token contains the name of the user. */
+/** Logs in. The token contains the name of the user. */
 function logIn(
   body: string,
   send: (status: number, body: string, headers: Record<string, string>) => unknown,

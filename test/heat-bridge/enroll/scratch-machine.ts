@@ -1,7 +1,4 @@
-/**
- * Machine that enrols in a test: a directory with a stand-in for the service manager, in which
- * user-data is run.
- */
+/** A simulated machine: a folder with its own service manager in which user-data is run. */
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -24,13 +21,13 @@ export class ScratchMachine {
   readonly folder: string;
 
   /**
-   * Creates the machine.
-   * @param salt - program of the minion: text of a shell script, or the path of an installed
+   * Creates a machine.
+   * @param salt program of the minion: the text of a shell script, or the path of an existing
    * program
-   * @param more - scripts that replace programs of the system, by name
+   * @param more scripts that replace programs of the system, by name
    */
   constructor(salt: { readonly script: string } | { readonly path: string }, more: object = {}) {
-    // Use a short path, because the length of paths of a minion's sockets is limited.
+    // The path is short, because the paths of the minion's sockets have a limited length.
     this.folder = mkdtempSync(path.join(tmpdir(), 'e-'));
     mkdirSync(path.join(this.folder, 'bin'));
     const minion = 'path' in salt ? `exec ${salt.path} "$@"` : salt.script;
@@ -50,7 +47,7 @@ export class ScratchMachine {
     return path.join(this.folder, 'salt');
   }
 
-  /** Options that make a minion use only files in the directory. */
+  /** Configuration with which a minion keeps its files below the folder. */
   get config(): MinionConfig {
     return minionConfigIn(this.folder);
   }
@@ -62,12 +59,12 @@ export class ScratchMachine {
     return this.#run(file, [], '');
   }
 
-  /** Runs user-data with the code of cloud-init. */
+  /** Runs user-data with cloud-init's own code. */
   runCloudInit(userData: string): Promise<Outcome> {
     return this.#run('/usr/bin/python3', [cloudInit, path.join(this.folder, 'cloud')], userData);
   }
 
-  /** End of the log of the minion, at most 3,000 characters. */
+  /** The log of the minion. */
   get log(): string {
     const file = path.join(this.folder, 'log');
     return existsSync(file) ? readFileSync(file, 'utf8').slice(-3000) : '';

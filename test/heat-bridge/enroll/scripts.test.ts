@@ -1,7 +1,4 @@
-/**
- * Tests of the scripts in user-data, with a bridge behind TLS, and a stand-in for the minion that
- * only creates its key.
- */
+/** Runs the scripts of user-data with a bridge behind TLS. The minion only generates its key. */
 import { spawnSync } from 'node:child_process';
 import { createHash, X509Certificate } from 'node:crypto';
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
@@ -25,7 +22,7 @@ function has(program: string): boolean {
 }
 
 /**
- * Serves the bridge of a stage over TLS.
+ * Serves a bridge over TLS.
  * @returns the port
  */
 async function serve(t: ExecutionContext, { master, bridge }: Stage): Promise<number> {
@@ -35,7 +32,7 @@ async function serve(t: ExecutionContext, { master, bridge }: Stage): Promise<nu
   return (await api.listen()).port;
 }
 
-/** Creates a machine. Its minion uses the key of the test vectors when it creates a key. */
+/** Creates a machine whose minion uses a key of the recorded vectors, if it generates one. */
 function machine(t: ExecutionContext, more: object = {}): ScratchMachine {
   const folder = new ScratchMachine(
     { script: 'mkdir -p "$2/pki/minion"; cp "$0.key" "$2/pki/minion/minion.pub"; exec sleep 60' },
@@ -47,12 +44,11 @@ function machine(t: ExecutionContext, more: object = {}): ScratchMachine {
 }
 
 /**
- * Starts a stage. Its port is known only afterwards, so the returned function inserts the port into
- * user-data.
+ * Starts a bridge. Its port is known only later, so it is inserted into the user-data afterwards.
  */
 async function stageAt(t: ExecutionContext, certificate = 'master.pem'): Promise<[Stage, Filler]> {
   const enroll = { certificate: fixture(certificate), url: 'https://127.0.0.1:1' };
-  // `minionIds: 'salt'` permits ids that a shell could interpret.
+  // A shell would split this id at its spaces if it were not quoted.
   const stage = await startStage(t, enroll, { config: { minionIds: 'salt' } });
   const port = await serve(t, stage);
   return [stage, (userData) => userData.replace('127.0.0.1:1/', `127.0.0.1:${port}/`)];
@@ -111,7 +107,7 @@ test('a service that does not start is told by the ticket', async (t) => {
   });
 });
 
-/** Returns the pin of a certificate's key, in the form of curl's option `--pinnedpubkey`. */
+/** Returns the hash of a certificate's key for curl's option `--pinnedpubkey`. */
 function pinOf(name: string): string {
   const { publicKey } = new X509Certificate(readFileSync(fixture(name)));
   const key = publicKey.export({ type: 'spki', format: 'der' });

@@ -1,6 +1,5 @@
 /**
- * Starts a master in memory with a bridge that enrols machines, its HTTP API, and minions that sign
- * in.
+ * Starts a master in memory with a bridge for enrolment, its HTTP API, and minions that sign in.
  */
 import { fileURLToPath } from 'node:url';
 import type { ExecutionContext } from 'ava';
@@ -25,19 +24,19 @@ import {
 } from '../../helpers/vector-master.ts';
 import { pem } from '../../helpers/vectors.ts';
 
-/** Certificate that machines trust. */
+/** Certificate that machines are configured to trust. */
 const certificate = fileURLToPath(
   new URL('../../../test/fixtures/tls/master.pem', import.meta.url),
 );
 
 export type PairName = 'minion' | 'other_minion' | 'minion2';
 
-/** Returns the SHA-256 fingerprint of a key of the test vectors. */
+/** Returns the SHA-256 fingerprint of a key of the recorded vectors. */
 export function fingerOf(pair: PairName): string {
   return keyFingerprint(pem(pair).publicPem, 'sha256');
 }
 
-/** Response of the HTTP API. */
+/** A response of the HTTP API. */
 interface Answer {
   readonly status: number;
   readonly code: string | undefined;
@@ -60,8 +59,8 @@ interface MinionMore {
 }
 
 /**
- * Starts the stage.
- * @param enroll - additional options of the section `enroll`; null omits the section
+ * Starts the master.
+ * @param enroll further options of the section `enroll`; null: the section is absent
  */
 export async function startStage(
   t: ExecutionContext,
@@ -94,7 +93,7 @@ export async function startStage(
 
 type SignIn = ReturnType<ReturnType<typeof createMinionHandshake>['step']>;
 
-/** Signs in as the minion `web-1` with this key. Returns the response. */
+/** Returns the reply to a sign-in of the minion `web-1` with this key. */
 export async function signIn(
   stage: Pick<Stage, 'dial'>,
   pair: PairName,
@@ -113,7 +112,7 @@ export async function signIn(
   return handshake.step(await stage.dial('somebody').request(handshake.request(), 45_000));
 }
 
-/** Signs in with a key and a ticket as a grain. Returns the response. */
+/** Returns the reply to a sign-in of a minion that presents a ticket as a grain. */
 export async function showGrain(
   stage: Pick<Stage, 'dial'>,
   ticket: string,
@@ -123,7 +122,7 @@ export async function showGrain(
   return (await signIn(stage, pair, { saltbridge_ticket: ticket }, version)).state;
 }
 
-/** Copies all rows of a store. Returns a function that writes them to another store. */
+/** Copies all rows of a store, so that they can be written to another store. */
 export async function copyOf(store: Store): Promise<(other: Store) => Promise<void>> {
   const rows: { op: 'put'; key: readonly string[]; value: Uint8Array }[] = [];
   for await (const { key, value } of store.list([])) rows.push({ op: 'put', key, value });

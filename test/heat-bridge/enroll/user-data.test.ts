@@ -1,6 +1,4 @@
-/**
- * Tests of user-data with the programs that read it: cloud-init, if it is installed, and a shell.
- */
+/** User-data and the programs that read it: cloud-init, if it is installed, and a shell. */
 
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -38,8 +36,8 @@ function write(more: Partial<EnrolRequest> = {}): string {
 }
 
 /**
- * Returns the type and content of each part that cloud-init, or another MIME parser, finds in a
- * message.
+ * Parses a message with cloud-init or another MIME parser. Returns the type and content of each
+ * part.
  */
 function readParts(message: string): [string, string][] {
   const program = `

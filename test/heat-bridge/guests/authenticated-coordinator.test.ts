@@ -1,4 +1,4 @@
-/** Tests of values in a server to which other programs can write. */
+/** Authenticates values that are stored on a server to which others can write. */
 
 import { randomBytes } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
@@ -21,7 +21,7 @@ coordinatorSuite('authenticated', async () => {
   return { coordinator: await open(), restart: open };
 });
 
-/** Returns the stored bytes of a value that exists. */
+/** Returns the stored bytes of an existing key. */
 async function keptOf(t: ExecutionContext, within: Coordinator, name: string): Promise<Buffer> {
   const found = await within.get('s', name);
   t.truthy(found);
@@ -54,7 +54,7 @@ test('a value that something else wrote, or moved, is refused by name', async (t
     ['s', 'db/a', { value: changed, version: 2 }],
     ['s', 'db/a', { value: Buffer.from('plain text'), version: 3 }],
     ['s', 'db/a', { value: new Uint8Array(), version: 4 }],
-    // These values were written for another key, for another stack, and as an older version.
+    // These values belong to another key, to another stack, or are older versions.
     ['s', 'db/b', { value: own, version: 2 }],
     ['t', 'db/a', { value: own, version: 1 }],
     ['s', 'db/state', { value: first, version: 3 }],
@@ -65,6 +65,6 @@ test('a value that something else wrote, or moved, is refused by name', async (t
     t.true(error?.message.startsWith(`${name}: `));
   }
   t.like(told[0], { space: 's', key: 'db/a' });
-  // The warning is logged once a minute.
+  // The problem is reported once per minute.
   t.is(told.length, 1);
 });

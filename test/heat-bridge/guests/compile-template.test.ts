@@ -1,6 +1,6 @@
 /**
- * Tests of templates with roles: the errors that are found before anything starts, and the values
- * that Heat resolves.
+ * Templates with roles: mistakes that are found before anything starts, and mistakes that Heat
+ * reports.
  */
 
 import { spawnSync } from 'node:child_process';
@@ -20,7 +20,7 @@ interface RoleText {
   readonly dependsOn?: string;
 }
 
-/** Returns a template with a server for each role. */
+/** Returns a template with one server for each role. */
 function templateOf(servers: Readonly<Record<string, RoleText>>): string {
   const resources = Object.entries(servers).map(
     ([name, { more = {}, type = 'OS::Nova::Server', dependsOn, ...saltbridge }]) => [
@@ -40,7 +40,7 @@ function templateOf(servers: Readonly<Record<string, RoleText>>): string {
   return JSON.stringify(template);
 }
 
-/** Template in which web reads from app, and app from db, as in the design paper. */
+/** A chain of roles as in the paper: web → app → db. */
 const chain = {
   db: {
     writes: {
@@ -83,8 +83,8 @@ test('a chain is compiled: what guests say goes through the data space, the rest
     },
   });
   t.is(plain.resources.web.metadata, undefined);
-  // In the template, a reader of a value of Heat depends on the writer. A reader of a value of a
-  // guest depends on no resource.
+  // The reader of a value from Heat depends on the value's writer. The reader of a guest's value
+  // does not.
   const { parts } = plain.resources.app_saltbridge_user_data.properties;
   t.is(parts.length, 2);
   t.deepEqual(parts[0].config.str_replace.params.$saltbridge_values, {
@@ -253,7 +253,7 @@ test('a file that is not a template, or has no role, is refused', (t) => {
   }
 });
 
-/** Returns the names of elements and the texts that an XML parser finds. */
+/** Returns what an XML parser finds in a text: the names of elements, and their texts. */
 function parsedXml(text: string): readonly (readonly [name: string, text: string])[] {
   const program =
     'import json, sys, xml.etree.ElementTree as tree\n' +
@@ -277,7 +277,7 @@ withPython('a picture in SVG has each role and value as text, whatever they are'
         { ...value, key: 'db/password', from: 'db', to: 'app', secret: true },
         { ...value, key: 'db/address', from: 'db', to: 'app', by: 'heat' },
         { ...value, key: nasty, from: 'app', to: nasty },
-        // Roles may depend on each other, if no single value depends on itself.
+        // Two roles may wait for each other, but not for the same value.
         { ...value, key: 'back', from: nasty, to: 'db' },
       ],
     ),

@@ -1,6 +1,6 @@
 /**
- * Tests of etcd and ZooKeeper as coordinators: the common suite, and real servers that are killed
- * during work.
+ * etcd and ZooKeeper as coordinators: the common test suite, and real servers that are killed
+ * meanwhile.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -43,7 +43,7 @@ test.after.always(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-/** Kind of server. All tests of a kind share one server, and each test uses its own prefix. */
+/** A kind of server. All tests of a kind share one server, each with its own prefix. */
 interface Kind {
   readonly name: 'etcd' | 'zookeeper';
   readonly needs: string;
@@ -108,7 +108,7 @@ for (const kind of kinds) {
   const declareLong = testWhere(
     kind.isThere,
     kind.needs,
-    // The JVM is started three times.
+    // The JVM starts three times.
     kind.name === 'zookeeper' ? test.serial : test.serial,
   );
   const folder = path.join(directory, kind.name);
@@ -156,7 +156,7 @@ for (const kind of kinds) {
       t.is((await app.get('db/password')).text, 'sealed-4711');
       t.is(await isConnected(), 1);
 
-      // Kill the server while a client writes repeatedly.
+      // The server is killed while a client keeps writing.
       const written = 40;
       let killed: Promise<void> | undefined;
       for (let count = 1; count <= written; count += 1) {
@@ -170,7 +170,7 @@ for (const kind of kinds) {
       t.regex(bytesBelow(folder), /plain-4711/);
       t.notRegex(bytesBelow(folder), /sealed-4711/);
 
-      // The values of a removed stack are deleted, even if the server is unavailable at that time.
+      // The data is removed with the stack, even if the server is not running at that time.
       const before = await connected(t, root);
       t.is((await before.sizes(id)).size, 3);
       await running.kill();
@@ -243,7 +243,7 @@ const fixture = (name: string): string =>
   fileURLToPath(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url));
 const tlsFiles = { ca: fixture('ca.pem'), cert: fixture('master.pem'), key: fixture('master.key') };
 
-/** Opens a coordinator from its section, as the master does. */
+/** Opens a coordinator from its section, like the master. */
 async function openFrom(t: ExecutionContext, section: CoordinatorOptions): Promise<Coordinator> {
   const folder = temporaryDirectory(t);
   const config = { confFile: path.join(folder, 'master') };
@@ -306,7 +306,8 @@ whereEtcd('etcd: with certificates of both sides', async (t) => {
 whereZookeeper('zookeeper: over TLS, and nodes are those of its credentials', async (t) => {
   const server = await startZookeeper(temporaryDirectory(t));
   t.teardown(() => server.kill());
-  // Debian's server supports TLS only with classes of Netty, so a separate proxy terminates TLS.
+  // Without Netty's classes, Debian's server has no TLS. Another program terminates TLS in front of
+  // it.
   const cert = { cert: readFileSync(tlsFiles.cert), key: readFileSync(tlsFiles.key) };
   const terminator = createTlsServer(
     { ...cert, ca: readFileSync(tlsFiles.ca), requestCert: true, rejectUnauthorized: true },
@@ -335,7 +336,7 @@ whereZookeeper('zookeeper: over TLS, and nodes are those of its credentials', as
   await t.throwsAsync(others.put('s', 'k', { value: Buffer.from('y'), version: 2 }), isAway);
 });
 
-/** Repeats a write while the response is 503, as `saltbridge-data put` does. */
+/** Repeats a write while the status is 503, like `saltbridge-data put`. */
 async function putAgain<T extends { readonly status: number }>(put: () => Promise<T>): Promise<T> {
   for (;;) {
     const answer = await put();
@@ -346,7 +347,7 @@ async function putAgain<T extends { readonly status: number }>(put: () => Promis
   }
 }
 
-/** Returns the content of all files in the directory of a server. */
+/** Returns everything that a server has stored on the disk. */
 function bytesBelow(folder: string): string {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((it) => it.isFile())

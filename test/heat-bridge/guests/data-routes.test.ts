@@ -1,6 +1,6 @@
 /**
- * Tests of data spaces over HTTP: registering a space requires a rule for its minions, and each
- * service sees only its own spaces.
+ * Data spaces over HTTP. A caller needs a rule for the minions of a data space to register it, and
+ * sees only own data spaces.
  */
 
 import test, { type ExecutionContext } from 'ava';

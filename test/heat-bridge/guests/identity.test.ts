@@ -1,6 +1,6 @@
 /**
- * Tests of enrolment by identity: the user-data that an instance gets through a metadata agent if a
- * rule matches it.
+ * Enrolment by identity: the data that an instance receives through a metadata agent if a rule
+ * matches it.
  */
 
 import { writeFileSync } from 'node:fs';
@@ -28,7 +28,7 @@ const userDataPath = '/bridge/v1/guest/user-data';
 
 interface Stage extends Omit<GuestStage, 'ask'> {
   readonly cloud: StandInCloud;
-  /** Sends a request as an agent does for an instance. */
+  /** Sends a request like an agent does. */
   ask(asking?: AgentInstance, agent?: string): Promise<ApiAnswer>;
   claim(ticket: string, id: string, instance: string): Promise<ApiAnswer>;
 }
@@ -64,7 +64,7 @@ async function start(t: ExecutionContext, identity: object | undefined): Promise
   };
 }
 
-/** Adds an instance to the cloud. */
+/** Starts an instance in the simulated cloud. */
 function boot(
   { servers, ports }: StandInCloud,
   { instance, project }: AgentInstance,
@@ -90,7 +90,7 @@ function ticketIn({ text }: ApiAnswer): string {
   return ticket;
 }
 
-/** Whether a response is the one for an instance without access. */
+/** Whether the response is the one for an instance without any enrolment. */
 function isUnknown({ status, json: body }: ApiAnswer): boolean {
   const error = { code: 'ERR_ENROLL_UNKNOWN', message: 'the instance is not enrolled' };
   return status === 404 && JSON.stringify(body).includes(JSON.stringify(error).slice(1, -1));
@@ -107,7 +107,7 @@ test('an instance that a rule means gets its user-data until it has claimed, and
   t.deepEqual([ticket === '', others], [false, []]);
   const [first] = answers;
   t.regex(first?.text ?? '', /^Content-Type: multipart\/mixed/);
-  // The machine needs no access to the bridge besides the metadata agent.
+  // The machine can use the same path for all further requests.
   t.regex(first?.text ?? '', /saltbridge\/v1\/enroll/);
   t.notRegex(first?.text ?? '', /url='https/);
   t.regex(first?.text ?? '', /master: "169\.254\.169\.254"/);
@@ -119,8 +119,7 @@ test('an instance that a rule means gets its user-data until it has claimed, and
   const lookedUp = stage.cloud.asked.length;
   t.true(isUnknown(await stage.ask()));
   await stage.bridge.enroll.retire({ instance });
-  // The instance gets nothing, even after its minion was retired: any user with root access on the
-  // instance can send this request.
+  // The key works again after its minion was removed, because root on the instance can request it.
   t.true(isUnknown(await stage.ask()));
   t.is(stage.cloud.asked.length, lookedUp);
   t.is((await stage.bridge.enroll.list()).length, 1);
@@ -153,12 +152,11 @@ test('an instance of another project, image, network, zone or agent is told what
   const refused = {
     'nobody-knows-it': await stage.ask({ instance: 'nobody', project }),
     'project-without-rule': await ask('a', { project: 'p2' }),
-    // A tenant has set the id of another tenant's instance on its port, by which the agent
-    // identifies the instance.
+    // A tenant gives a port the device id of another tenant's instance. The agent ignores it.
     'project-of-another': await ask('b', { project: 'p2', says: project, portOf: project }),
     image: await ask('c', { image: 'debian-11' }),
     network: await ask('d', { network: 'net-B' }),
-    // A tenant sets the id of its instance on a port in the network of another tenant.
+    // A tenant gives a port in another tenant's network the device id of its own instance.
     port: await ask('e', { network: 'net-B' }).then(() => {
       boot(stage.cloud, { instance: 'e', project }, { portOf: 'p2' });
       return stage.ask({ instance: 'e', project });

@@ -1,10 +1,10 @@
-/** Starts the networks of the example for tests. */
+/** Creates the networks of the example for tests. */
 
 import type { ExecutionContext } from 'ava';
 import { program } from '../../../examples/example.ts';
 import { NetworkLab } from '../../../examples/guests/network-lab.ts';
 
-/** Whether the programs that the networks need are installed. */
+/** Whether the required programs are installed. */
 export const hasLabPrograms: boolean = ['ip', 'haproxy', 'curl'].every(
   (name) => program(name, name).isThere,
 );
@@ -18,9 +18,9 @@ export function openLab(t: ExecutionContext): NetworkLab {
 }
 
 /**
- * Creates the networks and starts their proxies. They are removed at the end of the test.
+ * Creates the networks with proxies. They are removed at the end of the test.
  * @param socket - socket of the agent
- * @param more - additional configuration of a network's proxy
+ * @param more - further lines for the configuration of a network's proxy
  */
 export async function startLab(
   t: ExecutionContext,

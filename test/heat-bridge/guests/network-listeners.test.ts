@@ -1,6 +1,4 @@
-/**
- * Tests of the metadata agent and its relay that listen in networks themselves, without a proxy.
- */
+/** The metadata agent and its relay listen in the networks themselves, without a proxy. */
 
 import { createServer } from 'node:http';
 import net, { type AddressInfo } from 'node:net';
@@ -18,7 +16,7 @@ import { hasLabPrograms, openLab } from './network-lab.ts';
 const log = createSilentLogger();
 const now = Date.now;
 
-/** Starts a service that responds with the headers of the request. */
+/** Starts a service that returns the headers of each request. */
 async function startNova(t: ExecutionContext): Promise<string> {
   const nova = createServer(({ headers }, response) => response.end(JSON.stringify(headers)));
   await new Promise<void>((resolve) => nova.listen(0, '127.0.0.1', resolve));
@@ -26,7 +24,7 @@ async function startNova(t: ExecutionContext): Promise<string> {
   return `http://127.0.0.1:${(nova.address() as AddressInfo).port}`;
 }
 
-/** Returns the instance `of-NETWORK-ADDRESS` for each address in a network of the lab. */
+/** Finds an instance for each address: `of-NETWORK-ADDRESS`. */
 const findAnybody: FindInstance = async ([network = ''], address) => ({
   instance: `of-${network}-${address}`,
   project: 'p',

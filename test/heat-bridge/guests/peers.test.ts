@@ -1,6 +1,5 @@
 /**
- * Tests of peers: each instance sees the instances of its own project, from enrolments and from the
- * cloud.
+ * Peers: an instance sees the other instances of its project, from enrolments and from the cloud.
  */
 
 import test, { type ExecutionContext } from 'ava';
@@ -11,8 +10,8 @@ import { codeOf, type GuestMachine, type GuestStage, startGuests } from './stage
 import { type StandInCloud, startCloud } from './stand-in-cloud.ts';
 
 /**
- * Adds 500 instances in 20 projects. Each project has two networks named "private". All projects
- * use the network "public".
+ * Creates 500 instances in 20 projects. Each project has two networks named "private", and all
+ * share "public".
  */
 function fill(cloud: StandInCloud): void {
   cloud.networks.push({ id: 'public', name: 'public', project_id: 'admin' });
@@ -34,7 +33,7 @@ function addServer(cloud: StandInCloud, project: number, index: number, updatedA
   const id = `server-${project}-${index}`;
   const name = `web-${index}`;
   cloud.servers.push({ id, tenant_id: tenant, name, reservation: `r-${index % 5}`, updatedAt });
-  // Both networks of each project have the same addresses.
+  // The addresses are equal in all projects, and in both networks of a project.
   for (const side of ['a', 'b'])
     addPort(cloud, id, tenant, `${tenant}-${side}`, `10.0.0.${index + 2}`);
   if (index === 0) addPort(cloud, id, tenant, 'public', `203.0.113.${project + 1}`);
@@ -91,7 +90,7 @@ async function peersOf(stage: GuestStage, { token }: GuestMachine, query = ''): 
   return answer.json as PeerList;
 }
 
-/** Sends a request until the response fulfils a condition. */
+/** Repeats a request until the response is as expected. */
 async function until(
   ask: () => Promise<PeerList>,
   holds: (list: PeerList) => boolean,
@@ -133,8 +132,8 @@ test('each guest among 500 instances in 20 projects sees only its own project', 
       reservation_id: 'r-0',
       security_groups: [{ id: `group-${project}`, name: 'default' }],
     });
-    // Two networks with the same name are listed separately. A network of another project is listed
-    // by id and name.
+    // Two networks with the same name are listed separately. A network of another project has its
+    // id and name.
     t.deepEqual(
       first?.networks.map(({ id, label, addresses }) => [id, label, addresses]),
       [
@@ -195,7 +194,7 @@ test('instances of a cell that is down stay as they were known, and others are r
   const now = await until(list, (it) => named(it, 'server-3-41') !== undefined);
   t.is(now.peers.length, 26);
   t.is(named(now, 'server-3-12')?.name, 'web-12');
-  // For an instance that was not known before, only the ports from Neutron are known.
+  // The ports of an instance that was never known are in Neutron.
   t.like(named(now, 'server-3-40'), { id: 'server-3-40', networks: [{ label: 'private' }] });
 });
 

@@ -1,4 +1,4 @@
-/** Tests of the roles of a stack: the problems that are found, and the time for finding them. */
+/** Roles of a stack: mistakes in their definitions, and the work of finding them. */
 import test from 'ava';
 import { findRoleProblems, type Roles } from '#guests/data-spaces/roles.ts';
 

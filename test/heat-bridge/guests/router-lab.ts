@@ -1,7 +1,7 @@
 /**
- * Router of two networks, `net-1` and `net-2`. Each network has a machine that reaches
- * 169.254.169.254 through the router. The proxy runs in the namespace of the router, as Neutron
- * starts it. It knows the router, but not the network.
+ * Creates a router for two networks, `net-1` and `net-2`. Each network has a machine that reaches
+ * 169.254.169.254 through the router. The proxy runs in the router's namespace, as Neutron starts
+ * it there, and reports the router but no network.
  */
 
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
@@ -12,7 +12,7 @@ import { promisify } from 'node:util';
 import type { ExecutionContext } from 'ava';
 import { program } from '../../../examples/example.ts';
 
-/** Number of a network. Its machine has the address 10.0.N.5. */
+/** Number N of a network. Its machine has the address 10.0.N.5. */
 type RoutedNetwork = 1 | 2;
 
 export const hasRouterPrograms: boolean = ['ip', 'iptables', 'haproxy', 'curl'].every(
@@ -47,7 +47,7 @@ class RouterLab {
   }
 
   /**
-   * Starts the proxy in the namespace of the router.
+   * Starts the proxy.
    * @param socket - socket of the agent
    */
   async startProxy(folder: string, router: string, socket: string): Promise<void> {
@@ -73,7 +73,7 @@ listen listener
     await this.curl(1, ...retry, '-o', '/dev/null');
   }
 
-  /** Returns the response of the metadata address to the machine in a network. */
+  /** Returns the response of the metadata address to the machine of a network. */
   async curl(network: RoutedNetwork, ...args: readonly string[]): Promise<string> {
     const url = 'http://169.254.169.254/openstack';
     const line = ['netns', 'exec', this.#guest(network), 'curl', '-s', ...args, url];
@@ -103,7 +103,7 @@ listen listener
 }
 
 /**
- * Creates the router and its networks. They are removed at the end of the test.
+ * Creates the router. It is removed at the end of the test.
  * @param socket - socket of the agent
  */
 export async function startRouter(

@@ -1,6 +1,6 @@
 /**
- * Tests of data spaces in facts of Puppet and node attributes of Chef, with real Ruby and Facter,
- * and a stand-in for salt-call.
+ * The data space in Puppet's facts and Chef's node attributes, with real Ruby and Facter and a
+ * replacement for salt-call.
  */
 
 import { spawnSync } from 'node:child_process';
@@ -32,13 +32,13 @@ const withPuppet = testWhere(has('puppet'), 'the package puppet-agent', test);
 interface StandIn {
   readonly directory: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Returns the calls, without the options that all calls have. */
+  /** Calls of salt-call, without the options that are always the same. */
   readonly calls: () => readonly string[];
   /** Returns the values of the last `put_file`. */
   readonly written: () => unknown;
 }
 
-/** Creates a stand-in for salt-call. It returns these values by function, and records its calls. */
+/** Creates a salt-call that returns these values by function, and records its calls. */
 function standIn(t: ExecutionContext, answers: Readonly<Record<string, unknown>>): StandIn {
   const directory = temporaryDirectory(t);
   const cases = Object.entries(answers).map(([fun, answer]) => {

@@ -1,5 +1,6 @@
 /**
- * Starts a bridge behind its HTTP API, and enrolled machines that request values with their tokens.
+ * Starts a bridge behind its HTTP API, with enrolled machines that request values with their
+ * tokens.
  */
 
 import net from 'node:net';
@@ -40,7 +41,7 @@ export interface GuestStage extends VectorMaster {
   ): Promise<GuestMachine>;
 }
 
-/** Rule that permits every minion to use data spaces. */
+/** Rule that permits every minion to use the data space. */
 export const everyGuest: PolicyRule = allow('guests', {
   subject: { minion: '*' },
   action: 'runner',
@@ -50,7 +51,7 @@ export const everyGuest: PolicyRule = allow('guests', {
 export interface GuestStageOptions extends VectorMasterOptions {
   /** Rules of the policy. Default: {@link everyGuest}. */
   readonly rules?: readonly PolicyRule[];
-  /** Section `bridge: guests:`. */
+  /** Section `bridge: guests:` of the configuration. */
   readonly guests?: object;
   readonly more?: object;
 }
@@ -114,7 +115,7 @@ export async function startGuests(
   };
 }
 
-/** Serves the same bridge with a second HTTP API, over HTTPS. */
+/** Serves the same bridge by a second HTTP API over HTTPS. */
 export async function listenWithTls(
   t: ExecutionContext,
   { bridge, master }: GuestStage,
@@ -131,12 +132,12 @@ function tokenIn({ json: answer }: ApiAnswer): string {
   throw new TypeError('no token in the answer to a claim');
 }
 
-/** Returns the error code in a response. */
+/** Returns the code of an error response. */
 export function codeOf({ json: answer }: ApiAnswer): string | undefined {
   return /"code":"(\w+)"/.exec(JSON.stringify(answer))?.[1];
 }
 
-/** Sends bytes to a Unix socket. Resolves with the received text when the socket is closed. */
+/** Sends bytes to a Unix socket. Returns the bytes that are received until it is closed. */
 export function sendToSocket(socket: string, bytes: string): Promise<string> {
   return new Promise((resolve, reject) => {
     let text = '';

@@ -1,6 +1,4 @@
-/**
- * Tests of Nova's dynamic vendordata: an instance gets one ticket, and only Nova can request it.
- */
+/** Nova's dynamic vendordata: each instance gets one ticket, and only Nova can request it. */
 
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -15,7 +13,7 @@ import { keystoneSection, startKeystone, tokenOf } from '../keystone/recorded-ke
 import { codeOf, everyGuest, type GuestStage, startGuests } from './stage.ts';
 
 const instance = '6f1e0c1a-2b3c-4d5e-8f90-a1b2c3d4e5f6';
-/** Request in the form in which Nova 26 sends it. */
+/** A request of Nova 26. */
 const asked = {
   'project-id': '7d1f0c6a5b3e4e0f9a8b7c6d5e4f3a2b',
   'instance-id': instance,
@@ -82,8 +80,8 @@ test('five requests at once have one ticket, and none is there after it was used
   t.is((await claim(stage, ticket)).status, 200);
   t.deepEqual((await stage.post()).json, {});
   t.is((await claim(stage, ticket)).status, 403);
-  // The instance gets nothing, even after its minion was retired: any user with root access on the
-  // instance can send this request.
+  // The ticket is returned again after its minion was removed, because root on the instance can
+  // request it.
   await stage.bridge.enroll.retire({ instance });
   t.deepEqual((await stage.post()).json, {});
 });
@@ -141,7 +139,7 @@ test('instances that the rule does not mean get nothing, and the guest can chang
   t.deepEqual((await stage.post({ ...asked, 'project-id': 'f'.repeat(32) })).json, {});
   t.deepEqual(await stage.bridge.enroll.list(), []);
   t.not(ticketIn(await stage.post()), '');
-  // A request for the same instance in another project is not for the same instance.
+  // The same instance id in another project belongs to another instance.
   const wide = await start(t);
   await wide.post();
   t.deepEqual((await wide.post({ ...asked, 'project-id': 'f'.repeat(32) })).json, {});
@@ -151,7 +149,7 @@ test('an id by name and project is given once, and only where it can be an id', 
   const stage = await start(t, { id: '{name}.{project}' });
   t.not(ticketIn(await stage.post()), '');
   const other = '11111111-2b3c-4d5e-8f90-a1b2c3d4e5f6';
-  // Another instance with this name gets no ticket, because the id is already being enrolled.
+  // Another instance has this name, and its id is already being enrolled.
   t.like(await stage.bridge.enroll.list(), [{ id: `web-1.${asked['project-id']}` }]);
   t.deepEqual((await stage.post({ ...asked, hostname: '../*', 'instance-id': other })).json, {});
   const second = await stage.post({ ...asked, 'instance-id': other });

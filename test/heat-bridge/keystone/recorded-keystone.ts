@@ -1,7 +1,4 @@
-/**
- * Stand-in for Keystone on loopback, which sends recorded responses of a real Keystone
- * (test/fixtures/keystone).
- */
+/** A server on loopback with the recorded responses of a real Keystone (test/fixtures/keystone). */
 import { readFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import type { ExecutionContext } from 'ava';
@@ -17,7 +14,7 @@ interface Exchange {
 const file = new URL('../../../test/fixtures/keystone/tokens.json', import.meta.url);
 const exchanges: Readonly<Record<string, Exchange>> = JSON.parse(readFileSync(file, 'utf8'));
 
-/** Name of a request and its response in the recording. */
+/** Name of a recorded exchange. */
 export type ExchangeName =
   | 'log-in'
   | 'log-in-refused'
@@ -36,31 +33,31 @@ export function exchangeOf(name: ExchangeName): Exchange {
   return exchange;
 }
 
-/** Returns the token of a user in the recording. */
+/** Returns the token in a recorded exchange. */
 export function tokenOf(name: Exclude<ExchangeName, 'log-in' | 'log-in-refused'>): string {
   return exchangeOf(name).headers['X-Subject-Token'] ?? '';
 }
 
-/** Password that the stand-in accepts. */
+/** Password that the recorded Keystone accepts. */
 export const servicePassword = 'a password of the recording';
 
 export interface RecordedKeystone {
-  /** URL, which ends with `/v3`. */
+  /** URL of the server. It ends with `/v3`. */
   readonly url: string;
   readonly requests: readonly Recorded[];
-  /** Returns the numbers of logins and of validations. */
+  /** Returns the numbers of log-ins and of token validations. */
   counts(): { readonly logIns: number; readonly questions: number };
-  /** Makes later requests about this token return the response of another one. */
+  /** Changes the responses for this token to those of another exchange. */
   change(name: 'sahara' | 'tenant' | 'trove', to: ExchangeName): void;
-  /** Makes the token of the service account invalid until the next login. */
+  /** Makes the service's own token invalid until the next log-in. */
   endOwnToken(): void;
-  /** Sets the function that answers all later requests. */
+  /** Sets a function that answers all later requests. */
   answerAll(answerer: Answerer): void;
 }
 
 /**
- * Starts the stand-in. It is closed at the end of the test. Tokens are valid until `expiresAt`, by
- * default for an hour, because those of the recording have expired.
+ * Starts the server. It is closed at the end of the test. Tokens are valid until `expiresAt`
+ * (default: an hour from now), because the recorded ones have expired.
  */
 export async function startKeystone(
   t: ExecutionContext,
@@ -110,7 +107,7 @@ function send(
   response.end(body.replace(/"expires_at": ?"[^"]*"/, `"expires_at": "${time}"`));
 }
 
-/** Returns the section `saltbridge: bridge: keystone:` for a stand-in. */
+/** Returns the section `saltbridge: bridge: keystone:` for this server. */
 export function keystoneSection(url: string, password: string = servicePassword): object {
   return { url, username: 'admin', password, project: 'admin', timeout: 2 };
 }

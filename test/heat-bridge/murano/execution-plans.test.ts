@@ -1,6 +1,6 @@
 /**
- * Tests of Murano's execution plans: which are accepted, the commands that they run, and that
- * nothing in them is run as code.
+ * Execution plans of Murano: which plans are accepted, and what they run. Nothing in a plan is
+ * executed as code.
  */
 import { createSign, generateKeyPairSync } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -120,7 +120,7 @@ function sign(guest: string, text: string): string {
 
 interface Stage {
   readonly ports: unknown[];
-  /** Sends an execution plan, signed by default. */
+  /** Sends an execution plan. It is signed by default. */
   readonly send: (
     given: Fields | string,
     more?: { guest?: string; signature?: string | null; user?: string },
@@ -183,9 +183,7 @@ async function start(
   return { ports, send };
 }
 
-/**
- * Number of execution plans that were created. It gives each of them its own id and a later stamp.
- */
+/** Number of execution plans. Each gets a later time stamp. */
 let count = 0;
 function fresh(more: Fields = {}): Fields {
   count += 1;
@@ -357,7 +355,7 @@ for (const [what, given, message, guest = 'web1'] of refusals) {
     t.is(result.ErrorCode, 2);
     t.regex(String(result.Body.Message), message);
     t.deepEqual(ports, []);
-    // A rejected execution plan has not stored its stamp.
+    // The rejected plan has not changed the last time stamp.
     t.is(resultOf(await send({ ...deployWeb, ID: 'after' })).ErrorCode, 0);
   });
 }

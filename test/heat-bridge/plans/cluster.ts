@@ -1,9 +1,9 @@
-/** Plan of a database service: a master, replicas, and a step that may fail. */
+/** A plan for a database cluster: a master, replicas, and a notification that may fail. */
 import type { CommandDefinition, PlanDefinition } from '#heat-bridge';
 
 const text = { type: 'string', maxLength: 100 } as const;
 
-/** Returns a command with the name of its function. */
+/** Returns a command that calls the function of the same name. */
 function command(
   name: string,
   parameters: Readonly<Record<string, object>>,
@@ -56,7 +56,7 @@ export const cluster: PlanDefinition = {
   },
 };
 
-/** Command with a secret parameter. */
+/** A command with a secret parameter. */
 export const user: CommandDefinition = {
   name: 'db.user',
   description: 'x',

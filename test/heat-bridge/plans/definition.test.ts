@@ -1,4 +1,4 @@
-/** Tests of the definitions of plans. */
+/** Definitions of plans, and mistakes that are reported before any call. */
 
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -230,8 +230,7 @@ test('a pointer leads where its keys do, whatever is in them', (t) => {
   );
 });
 
-// Tests of undoing, for any graph of steps and any result of each step. A crash must not change
-// which steps are undone.
+// Undo of steps, for any graph and any outcome of the steps. A crash must not change the result.
 
 const never = new AbortController().signal;
 const commandCatalog = new Catalog(commands);
@@ -243,7 +242,7 @@ interface Story {
   readonly failing: ReadonlySet<string>;
   /** Number of turns of the event loop that each step takes. */
   readonly turns: ReadonlyMap<string, number>;
-  /** Number of stored states after which the master ends. */
+  /** Number of stored states after which the master stops. */
   readonly crash: number;
 }
 
@@ -277,7 +276,7 @@ const stories: fc.Arbitrary<Story> = fc.integer({ min: 1, max: 7 }).chain((count
 
 interface PlayedPlan {
   readonly outcome: PlanOutcome;
-  /** Ended steps and undone steps, in the order in which they ended. */
+  /** Steps, and undone steps, in the order in which they ended. */
   readonly ended: readonly string[];
   readonly kept: readonly State[];
 }
@@ -343,7 +342,7 @@ test('whenever its master ends, the next one comes to the same end, in the same 
       if (before === undefined) return true;
       const again = await play(story, before);
       const sameStatus = again.outcome.status === whole.outcome.status;
-      // Steps that had not ended before the crash may end in another order if they do not depend on
+      // Steps that were in progress at the crash may have another outcome if they do not depend on
       // each other.
       const prefix = again.ended.slice(0, before.ended.length).map((it) => it.slice(3));
       return sameStatus && JSON.stringify(prefix) === JSON.stringify(before.ended);
@@ -370,12 +369,9 @@ test('steps under way when the master ended are undone too, even if the plan has
   t.pass();
 });
 
-// Tests of the start of steps, for any graph, any result of each step, and any order of their ends.
+// The steps that begin, for any graph, any outcome of each step, and any order in which they end.
 
-/**
- * Generates graphs without cycles: edges lead only from later names to earlier ones. The order of
- * the steps is random.
- */
+/** Graphs without cycles: dependencies are only on earlier names. Their order is random. */
 const graphs: fc.Arbitrary<StepDependencies> = fc
   .integer({ min: 1, max: 9 })
   .chain((count) =>
@@ -395,7 +391,7 @@ interface ScheduleStory {
   readonly failing: ReadonlySet<string>;
   readonly stopping: ReadonlySet<string>;
   readonly parallel: number;
-  /** Numbers that select which of the active steps ends next. */
+  /** Choices of the step in progress that ends next. */
   readonly picks: readonly number[];
 }
 
@@ -413,12 +409,11 @@ const scheduleStories: fc.Arbitrary<ScheduleStory> = graphs.chain((needs) => {
 
 interface PlayedSchedule {
   /**
-   * Steps that have started, with the steps that had succeeded and the number of active steps at
-   * that time.
+   * For each step when it began: the steps that had succeeded, and the number of steps in progress.
    */
   readonly begun: Map<string, { readonly succeeded: ReadonlySet<string>; readonly busy: number }>;
   readonly ended: ReadonlyMap<string, StepEnd>;
-  /** Steps that started after a step that stops the plan had failed. */
+  /** Steps that began after a step had failed that stops the plan. */
   readonly late: readonly string[];
 }
 

@@ -1,5 +1,5 @@
 /**
- * Tests of plans on minions: the order of steps, results of earlier steps, and undoing after a
+ * Plans on minions: the order of steps, results of earlier steps as parameters, and undo after a
  * failure.
  */
 import { once } from 'node:events';
@@ -354,7 +354,7 @@ test('first and rest of a group may be of different rules', async (t) => {
   await handle.outcome;
   const denied = { code: 'ERR_COMMAND_DENIED' };
   await t.throwsAsync(bridge.plan('db.parts', { groups: { all: 'db1' }, params }), denied);
-  // No rule permits `db.grant`, the command for the first minion, on one of these minions.
+  // The first command of this plan cannot be granted.
   await t.throwsAsync(bridge.plan('db.parts', { groups: { all: 'web[23]' }, params }), denied);
 });
 
@@ -455,7 +455,7 @@ test('a plan ends with its deadline, and with the signal of its caller', async (
   const late = await start(t, { plans: [quick], functions: { 'db.follow': slow } });
   const outcome = await (await late.bridge.plan('db.create-cluster', request)).outcome;
   t.is(outcome.status, 'timeout');
-  // Only a step that completed before the deadline is undone.
+  // The plan got this far within the time.
   const [grant] = outcome.steps;
   t.deepEqual(
     outcome.undone.map(({ step }) => step),
@@ -487,7 +487,7 @@ test('the same key is the same run; with other parameters or groups it is a conf
       code: 'ERR_COMMAND_KEY',
     });
   }
-  // A key of a plan is not a key of its commands.
+  // An idempotency key of a plan is not valid for its commands either.
   const own = { target: 'web1', params: { user: 'repl' }, idempotencyKey: 'k1' };
   t.false((await stage.bridge.run('db.grant', own)).isRepeated);
 });

@@ -1,4 +1,4 @@
-/** Tests of signals from a minion's request to a service, through a complete master. */
+/** Signals from a minion's request to a service, through a complete master. */
 
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
@@ -64,8 +64,8 @@ async function open(
 }
 
 /**
- * Sends an event as the recorded minion does.
- * @returns whether the response is the one that Salt sends
+ * Sends an event as the recorded minion.
+ * @returns whether the reply is Salt's
  */
 async function fire(
   { ask }: VectorMaster,
@@ -131,7 +131,7 @@ test('a reload takes over the endpoints of handles, as a whole or not at all', a
   await t.throwsAsync(reload({ endpoints: [{ url: 'https://a.test', ca_file: '/nowhere' }] }), {
     code: 'ERR_BRIDGE_OPTIONS',
   });
-  // The bridge can be added or removed only by a restart.
+  // The bridge is added and removed by restarts of the master.
   t.deepEqual((await reload(null)).applied, []);
   t.true(await isListed());
   t.true(await fire(master, { data: 1 }));
@@ -223,8 +223,7 @@ test('an option of handles that is none ends the start, with its key', async (t)
   }
 });
 
-// Tests of handles and the outbox over HTTP. Only the service that registers a handle has access to
-// it.
+// Handles and the outbox over HTTP. A handle is visible only to the caller who registered it.
 
 const secret = 'tOken-of-the-handle';
 const registration = {
@@ -252,7 +251,7 @@ async function openRoutes(t: ExecutionContext) {
   const api = await createSaltApi(master, { host: '127.0.0.1', plugins: [bridge.http] });
   t.teardown(() => api.close());
   const { port } = await api.listen();
-  /** Sends requests such as `GET handles` as a user. */
+  /** Returns a function that sends requests such as `GET handles` as a user. */
   const as = async (username: string) => {
     const { token } = await master.logins.login({ username, password, eauth: 'sharedsecret' });
     return (request: string, body?: object): Promise<ApiAnswer> => {

@@ -1,4 +1,4 @@
-/** Opens signals with a store in memory and short retry delays. */
+/** Opens signals with a store in memory and a short back-off. */
 import type { ExecutionContext } from 'ava';
 import type { SignalsModule } from '#heat-bridge';
 import { openSignals } from '#heat-bridge/signals/open-signals.ts';
@@ -24,17 +24,17 @@ interface Fired {
 export interface SignalsUnderTest extends SignalsApi {
   readonly ofStacks: SignalsModule['ofStacks'];
   readonly unclaimedOf: SignalsModule['unclaimedOf'];
-  /** Closes the signals, as a process that ends does. */
+  /** Closes the signals, like a process that ends. */
   close(): Promise<void>;
   readonly fired: readonly Fired[];
   readonly audited: readonly AuditEntry[];
-  /** Removes a minion, as retiring it does. */
+  /** Removes a machine. */
   dismiss(minion: string): Promise<void>;
-  /** Resolves when a number of events with this tag were fired. */
+  /** Resolves when `count` events with this tag were fired. */
   told(tag: string, count?: number): Promise<readonly Fired[]>;
   /**
-   * Sends a permitted event of a minion. By default, it reports success, in a request with a new
-   * nonce.
+   * Sends a permitted event of a minion, which by default reports success. The nonce is new unless
+   * one is given.
    */
   signal(
     minion: string,
@@ -42,11 +42,11 @@ export interface SignalsUnderTest extends SignalsApi {
     data?: WireValue,
     nonce?: string,
   ): Promise<string | undefined>;
-  /** Sends an event without data, as Salt's `event.send` does on a minion. */
+  /** Sends an event of a minion without data, fired by Salt's `event.send`. */
   send(minion: string, tag: string, published: WireMap): Promise<string | undefined>;
 }
 
-/** Creates a state area that can outlive the signals that use it. */
+/** Creates a state area that outlives the signals that use it. */
 export function memoryState(now: () => number = Date.now): SharedArea {
   const store = createMemoryStore({ now });
   return {
@@ -57,7 +57,7 @@ export function memoryState(now: () => number = Date.now): SharedArea {
       for await (const entry of this.list(prefix)) listener({ type: 'put', entry });
     },
     cluster: undefined,
-    // Change the bytes, so that a search for a secret does not find it in sealed data.
+    // Sealing hides a value from a search for the plain text.
     seal: (plain) => plain.map((byte) => byte ^ 0x5a),
     unseal: (sealed) => sealed.map((byte) => byte ^ 0x5a),
   };
@@ -69,12 +69,12 @@ export interface TestOptions {
   readonly section?: object;
   /** Returns the fingerprint of a minion's key. Default: the same for all minions. */
   readonly keyOf?: (minion: string) => string;
-  /** Members of nodegroups, by name. Default: none. */
+  /** Members of nodegroups and of projects. Default: none. */
   readonly nodegroups?: Readonly<Record<string, readonly string[]>>;
   readonly projects?: Readonly<Record<string, string>>;
   /** Event bus on which returns are fired. */
   readonly events?: Pick<Events['bus'], 'subscribe'>;
-  /** Whether signals are delivered from the start. Default: true. */
+  /** Whether delivery is started. Default: true. */
   readonly isStarted?: boolean;
 }
 

@@ -1,26 +1,28 @@
-/** Service on loopback that records its requests. The test determines its responses. */
+/**
+ * An HTTP service on loopback that records requests and sends the responses that a test has set.
+ */
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { ExecutionContext } from 'ava';
 
-/** Request, as it was received. */
+/** A request as received. */
 export interface Recorded {
   readonly method: string;
-  /** Path, exactly as it was sent. */
+  /** Path without decoding. */
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: string;
 }
 
-/** Responds to a request, or leaves it without a response. */
+/** Function that answers a request, or leaves it without a response. */
 export type Answerer = (request: Recorded, response: ServerResponse) => void;
 
 export interface Recorder {
   readonly origin: string;
   readonly requests: readonly Recorded[];
-  /** Function that responds to later requests. */
+  /** Function that answers later requests. */
   answer: Answerer;
-  /** Resolves when a number of requests have been received. */
+  /** Resolves when `count` requests were received. */
   heard(count: number): Promise<readonly Recorded[]>;
   close(): Promise<void>;
 }
@@ -64,14 +66,14 @@ export async function startRecorder(answer: Answerer): Promise<Recorder> {
   return recorder;
 }
 
-/** Returns a function that responds to all requests in the same way. */
+/** Returns a function that always sends the same response. */
 export function always(status: number, body = '', headers: Record<string, string> = {}): Answerer {
   return (_request, response) => {
     response.writeHead(status, headers).end(body);
   };
 }
 
-/** Starts a recorder. It is closed at the end of the test. */
+/** Starts a service. It is closed at the end of the test. */
 export async function recorderFor(
   t: Pick<ExecutionContext, 'teardown'>,
   answer: Answerer,

@@ -1,6 +1,6 @@
 /**
- * Tests of the rows of transports: their declarations, and the rejection of forms that no row
- * declares.
+ * Rows of the table of transports: their declarations, and input that is rejected because no row
+ * declares it.
  */
 
 import test from 'ava';
