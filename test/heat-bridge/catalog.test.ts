@@ -49,12 +49,12 @@ const refused: readonly (readonly [why: string, body: object, named: RegExp])[] 
   [
     'a keyword with a dot',
     { ...base, function: 'test.kwarg', arguments: { 'a.b': 'text' } },
-    /must be a keyword/,
+    /must be a valid name of a keyword argument/,
   ],
   [
     "a keyword of Salt's own",
     { ...base, function: 'test.kwarg', arguments: { __kwarg__: 'text' } },
-    /must be a keyword/,
+    /must be a valid name of a keyword argument/,
   ],
   [
     'runas',
