@@ -93,7 +93,7 @@ const ServerSchema = Type.Object(
      * that the server's metadata names.
      */
     minion: Type.Optional(MinionId),
-    /** Its `os-collect-config`. Default: its metadata is read with the stack's `login`. */
+    /** Section  of the server. Default: the server's metadata is read with the stack's . */
     collect: Type.Optional(CollectConfigSchema),
   },
   strict,
