@@ -228,7 +228,7 @@ test('a remote in which nothing has changed is fetched and not read', async (t) 
       t,
       {
         '*for-each-ref*': refs(commit),
-        // It returns an empty tree for every request.
+        // The program returns an empty tree for every request.
         '*--batch': `echo read >> ${runs}; while read -r _; do printf '%040d tree 0\\n\\n' 0; done`,
       },
       'exit 0',
