@@ -65,9 +65,7 @@ export class BodyReader {
    * @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY
    */
   readWords(words: readonly string[]): Promise<FunctionArguments> {
-    return this.#asCallers('arguments in the syntax of the command line', () =>
-      this.#arguments.readWords(words),
-    );
+    return this.#asCallers('arguments of a command line', () => this.#arguments.readWords(words));
   }
 
   /** Runs a generator step by step, so that other requests are served between its steps. */
@@ -82,7 +80,7 @@ export class BodyReader {
 
   async #decode(bytes: BodyBytes): Promise<string> {
     const text = await this.#scheduler.run(textInSteps(bytes));
-    if (text === undefined) throw new SaltApiError('ERR_HTTP_BODY', 'expected UTF-8');
+    if (text === undefined) throw new SaltApiError('ERR_HTTP_BODY', 'the body is not valid UTF-8');
     return text.startsWith('\ufeff') ? text.slice(1) : text;
   }
 
@@ -102,7 +100,10 @@ export class BodyReader {
       case 'text/yaml':
         return (text) => this.#yaml(text);
       default:
-        throw new SaltApiError('ERR_HTTP_FORMAT', 'expected a body of JSON, YAML or a form');
+        throw new SaltApiError(
+          'ERR_HTTP_FORMAT',
+          'the body has an unsupported type; use JSON, YAML or a form',
+        );
     }
   }
 
@@ -131,7 +132,7 @@ export class BodyReader {
   }
 
   #form(text: string, isCommand: boolean): Promise<WireMap> {
-    return this.#asCallers('a form', async () => {
+    return this.#asCallers('form', async () => {
       const form: WireMap = Object.create(null);
       for (const [name, value = ''] of Object.entries(parseForm(text, this.#maxValues))) {
         form[name] = isCommand && typedFields.has(name) ? await this.#typed(value) : value;
@@ -167,7 +168,7 @@ export class BodyReader {
         );
       }
       const problem = cause instanceof Error ? cause.message : 'it cannot be read';
-      throw new SaltApiError('ERR_HTTP_BODY', `expected ${expected}: ${problem}`, { cause });
+      throw new SaltApiError('ERR_HTTP_BODY', `invalid ${expected}: ${problem}`, { cause });
     }
   }
 }

@@ -135,6 +135,6 @@ function checked<T>(schema: TSchema, required: readonly string[]): Check<T> {
  */
 function refused(name: string, said = 'has an invalid value'): SaltApiError {
   const expected = expectedForms.get(name);
-  const problem = expected === undefined ? said : `expected ${expected}`;
+  const problem = expected === undefined ? said : `must be ${expected}`;
   return new SaltApiError('ERR_HTTP_FIELDS', `${name === '' ? 'command' : name}: ${problem}`);
 }

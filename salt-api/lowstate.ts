@@ -29,11 +29,14 @@ export function lowstatesOf(value: WireValue | undefined): Lowstate[] {
   if (!Array.isArray(value) || !value.every(isWireMap)) {
     throw new SaltApiError(
       'ERR_HTTP_BODY',
-      'expected a list of commands, each a map, or one such map',
+      'the body must be a list of commands, each a map, or one such map',
     );
   }
   if (value.length > maxCommands) {
-    throw new SaltApiError('ERR_HTTP_BODY', `expected at most ${maxCommands} commands`);
+    throw new SaltApiError(
+      'ERR_HTTP_BODY',
+      `too many commands in one request; the maximum is ${maxCommands}`,
+    );
   }
   return value;
 }
@@ -51,7 +54,7 @@ export async function argumentsOf(
   more: WireMap = {},
 ): Promise<LowstateArguments> {
   if (kwarg !== undefined && kwarg !== null && !isWireMap(kwarg)) {
-    throw new SaltApiError('ERR_HTTP_FIELDS', 'kwarg: expected a map');
+    throw new SaltApiError('ERR_HTTP_FIELDS', 'kwarg: must be a map');
   }
   const positional: WireValue[] = [];
   const words: string[] = [];
@@ -80,7 +83,7 @@ export function secondsOf(low: Lowstate, name: string): number | undefined {
   if (value === undefined || value === null || value === '') return undefined;
   const seconds = typeof value === 'string' ? Number(value) : value;
   if (typeof seconds === 'number' && seconds >= 0 && seconds <= 86_400) return seconds;
-  throw new SaltApiError('ERR_HTTP_FIELDS', `${name}: expected a number of seconds up to a day`);
+  throw new SaltApiError('ERR_HTTP_FIELDS', `${name}: must be a number of seconds up to a day`);
 }
 
 function asList(value: WireValue | undefined): readonly WireValue[] {

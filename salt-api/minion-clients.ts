@@ -186,7 +186,7 @@ function countOf(value: WireValue | undefined): number | undefined {
   if (value === undefined || value === null) return undefined;
   const count = typeof value === 'string' ? Number(value) : value;
   if (typeof count === 'number' && Number.isSafeInteger(count) && count > 0) return count;
-  throw new SaltApiError('ERR_HTTP_FIELDS', 'subset: expected a number of minions');
+  throw new SaltApiError('ERR_HTTP_FIELDS', 'subset: must be a number of minions');
 }
 
 function brokenTarget(problem: string): SaltApiError {

@@ -188,7 +188,10 @@ function tlsOf({
 }: Pick<HttpApiOptions, TlsNames | 'disableSsl'>): SaltApiTls | undefined {
   if (disableSsl) return undefined;
   if (sslCrt === undefined || sslKey === undefined) {
-    throw new SaltApiError('ERR_HTTP_LISTEN', 'expected ssl_crt and ssl_key, or disable_ssl');
+    throw new SaltApiError(
+      'ERR_HTTP_LISTEN',
+      'TLS is not configured; set ssl_crt and ssl_key, or disable_ssl',
+    );
   }
   return {
     certificate: sslCrt,

@@ -104,6 +104,6 @@ function tooMany(): SaltApiError {
 }
 
 function tooLarge(limit: number): SaltApiError {
-  const message = `expected a body of at most ${limit} bytes`;
+  const message = `the body is too large; the maximum is ${limit} bytes`;
   return new SaltApiError('ERR_HTTP_BODY', message, { status: 413 });
 }

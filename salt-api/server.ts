@@ -213,7 +213,8 @@ async function addCommonHeaders(
     if (isPreflight(request)) return reply.code(200).send('');
     const { 'content-encoding': encoding = 'identity' } = request.headers;
     // The size of the body after decompression is unknown.
-    if (encoding !== 'identity') throw new SaltApiError('ERR_HTTP_FORMAT', 'a compressed body');
+    if (encoding !== 'identity')
+      throw new SaltApiError('ERR_HTTP_FORMAT', 'compressed bodies are not supported');
     return undefined;
   });
   app.addHook('onResponse', async (request, reply) => {

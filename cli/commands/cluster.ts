@@ -148,7 +148,7 @@ async function report(
   else await printLine(stdout, lines.join('\n'));
 }
 
-/** Returns the state of a cluster as lines of text. `saltbridge status` prints them too. */
+/** Returns the state of a cluster as lines of text. `saltbridge status` prints the same lines. */
 export function clusterLines(status: ClusterStatus): string[] {
   const { name, member, position, members, failingMs, warnings } = status;
   return [

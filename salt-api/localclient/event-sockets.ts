@@ -54,7 +54,7 @@ export function encodeEvent({ tag, data }: MasterEvent): Buffer | undefined {
   }
 }
 
-/** Both sockets of a master. */
+/** The two event sockets of a master. */
 export class EventSockets {
   readonly #options: EventSocketOptions;
   readonly #pool: SendPool;

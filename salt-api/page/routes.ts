@@ -165,10 +165,10 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
 async function decideKey(user: Caller['user'], fields: WireMap): Promise<string> {
   const { action, id, fingerprint } = fields;
   if (typeof id !== 'string' || typeof fingerprint !== 'string' || fingerprint === '') {
-    throw new SaltApiError('ERR_HTTP_FIELDS', 'expected id and fingerprint');
+    throw new SaltApiError('ERR_HTTP_FIELDS', 'id and fingerprint are required');
   }
   if (action !== 'accept' && action !== 'reject') {
-    throw new SaltApiError('ERR_HTTP_FIELDS', 'expected accept or reject');
+    throw new SaltApiError('ERR_HTTP_FIELDS', 'action: must be accept or reject');
   }
   const fun = `key.${action}`;
   if (!(await user.permits('wheel', fun))) return 'denied';

@@ -121,7 +121,7 @@ async function makeTokens(context: ApiContext, request: FastifyRequest): Promise
   const forms = lowstatesOf((await bodyOf(context, request)).value);
   for (const fields of forms) {
     if (['username', 'password', 'eauth'].some((name) => fields[name] === undefined)) {
-      throw new SaltApiError('ERR_HTTP_FIELDS', 'expected username, password and eauth');
+      throw new SaltApiError('ERR_HTTP_FIELDS', 'username, password and eauth are required');
     }
   }
   for (const fields of forms) {

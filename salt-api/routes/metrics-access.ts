@@ -54,7 +54,7 @@ async function readToken(file: string): Promise<string> {
     throw new SaltApiError('ERR_HTTP_LISTEN', `${file}: cannot be read`, { cause });
   }
   if (/^\S+$/.test(token) && token.length >= minTokenLength) return token;
-  const expected = `expected one word of ${minTokenLength} characters or more`;
+  const expected = `must contain one word of at least ${minTokenLength} characters`;
   throw new SaltApiError('ERR_HTTP_LISTEN', `${file}: ${expected}`);
 }
 

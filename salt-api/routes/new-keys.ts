@@ -56,14 +56,14 @@ function packKeyPair({ publicPem, privatePem }: CreatedKey): Buffer {
 async function formOf(context: ApiContext, request: FastifyRequest): Promise<Lowstate> {
   const [form] = loginForms((await bodyOf(context, request)).value);
   if (form === undefined)
-    throw new SaltApiError('ERR_HTTP_BODY', 'expected a map with mid and credentials');
+    throw new SaltApiError('ERR_HTTP_BODY', 'the body must be a map with mid and credentials');
   return form;
 }
 
 function textIn(form: Lowstate, name: string): string {
   const value = form[name];
   if (typeof value === 'string' && value !== '') return value;
-  throw new SaltApiError('ERR_HTTP_FIELDS', `${name} is not text`);
+  throw new SaltApiError('ERR_HTTP_FIELDS', `${name}: must be text`);
 }
 
 function numberIn(form: Lowstate, name: string): number | undefined {
@@ -71,7 +71,7 @@ function numberIn(form: Lowstate, name: string): number | undefined {
   if (value === undefined || value === null || value === '') return undefined;
   const number = Number(value);
   if (Number.isSafeInteger(number)) return number;
-  throw new SaltApiError('ERR_HTTP_FIELDS', `${name} is not a number`);
+  throw new SaltApiError('ERR_HTTP_FIELDS', `${name}: must be a number`);
 }
 
 /** Whether a form field is set to true. The value of a form field is always text. */

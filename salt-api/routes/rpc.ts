@@ -80,7 +80,7 @@ async function permitted(
   if (access === 'anybody') return { parameters };
   const token = parameters.token ?? (await tokenOf(context, request));
   if (typeof token !== 'string') {
-    throw new SaltApiError('ERR_HTTP_BODY', 'token: expected a text');
+    throw new SaltApiError('ERR_HTTP_BODY', 'token: must be text');
   }
   if (access === 'user') return { parameters: { ...parameters, token } };
   const by = await context.master.asUser(token).requireFullRights(name);
@@ -100,7 +100,7 @@ async function parametersOf(
   }
   const limits = { maxValues: options.maxRequestBodyValues, maxDepth };
   const parameters = await server.parseParameters(bytes, limits);
-  if (!isWireMap(parameters)) throw new SaltApiError('ERR_HTTP_BODY', 'expected a map');
+  if (!isWireMap(parameters)) throw new SaltApiError('ERR_HTTP_BODY', 'the body must be a map');
   return parameters;
 }
 

@@ -19,7 +19,7 @@ const maxFiles = 10_000;
  */
 async function findStaticFile(file: string): Promise<string> {
   const found = await stat(file).catch(() => undefined);
-  if (found?.isFile() !== true) throw new SaltApiError('ERR_HTTP_LISTEN', `${file}: no file`);
+  if (found?.isFile() !== true) throw new SaltApiError('ERR_HTTP_LISTEN', `${file}: is not a file`);
   return realpath(file);
 }
 

@@ -41,7 +41,10 @@ export interface WalkOptions {
   readonly onDirectory: (directory: string, identity: string) => void;
 }
 
-/** Result of a walk. */
+/**
+ * Result of walking the roots of an environment: the file lists, and the directories that were
+ * read.
+ */
 export interface Tree {
   readonly lists: FileLists;
   /**
