@@ -176,7 +176,7 @@ class RightsReader implements UserRights {
   ): void {
     const form = /^@(runner|wheel)s?$/.exec(key)?.[1];
     const module = /^@(\w+)$/.exec(key)?.[1];
-    if (module === undefined) throw new SyntaxError(`${key} is not the name of a module`);
+    if (module === undefined) throw new SyntaxError(`${key} must be @ and the name of a module`);
     if (form !== undefined && functions === undefined) {
       this.#warn(
         path,

@@ -155,7 +155,10 @@ export class Attempts {
   /** Makes the next attempt of a call that returns a value. */
   async try<T>(work: (master: ReachedMaster) => Promise<T>): Promise<T> {
     const master = await this.#master();
-    if (master === undefined) throw new TypeError('a wait without a signal must return a master');
+    if (master === undefined)
+      throw new TypeError(
+        'internal error: no master was returned, although the wait has no signal',
+      );
     return this.#guard(master, () => work(master));
   }
 

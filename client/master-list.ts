@@ -98,7 +98,8 @@ export class MasterList implements MasterSource {
    */
   async #visit(index: number): Promise<VisitedMaster> {
     const [connection] = this.#connections.slice(index);
-    if (connection === undefined) throw new RangeError('the list of addresses was changed');
+    if (connection === undefined)
+      throw new RangeError(`internal error: no master has the index ${index}`);
     let description: MasterDescription | undefined;
     try {
       description = await describe(connection);

@@ -136,7 +136,7 @@ const members = {
   rootPrefix: optional(urlPath('Prefix of all paths.')),
   static: optional(text({ description: 'Directory of public files.' })),
   staticPath: optional(urlPath('Path of these files. Default: `/static`.')),
-  app: optional(text({ description: 'Page for browsers.' })),
+  app: optional(text({ description: 'HTML file of a page for browsers.' })),
   appPath: optional(urlPath('Path of this page. Default: `/app`.')),
   favicon: optional(text({ description: 'File of the icon.' })),
   webhookUrl: optional(urlPath('Path of hooks. Default: `/hook`.')),
@@ -155,17 +155,19 @@ const members = {
   maxRequestBodySize: optional(
     integer(1024, 100_000_000, {
       ...body,
-      description: 'Size of the body of a request with a token. Default: 16 MiB.',
+      description: 'Maximum size of the body of a request with a token. Default: 16 MiB.',
     }),
   ),
   maxUnauthenticatedBodySize: optional(
     integer(1024, 100_000_000, {
       ...body,
-      description: 'Size of the body of any other request. Default: 1 MiB.',
+      description: 'Maximum size of the body of any other request. Default: 1 MiB.',
     }),
   ),
   maxRequestBodyValues: optional(
-    integer(100, 10_000_000, { description: 'Number of values in a body. Default: 100,000.' }),
+    integer(100, 10_000_000, {
+      description: 'Maximum number of values in a body. Default: 100,000.',
+    }),
   ),
   corsOrigin: optional(
     textList({ description: 'Origins whose pages may read responses. Default: none.' }),
@@ -178,43 +180,46 @@ const members = {
     }),
   ),
   streams: optional(
-    integer(1, 100_000, { description: 'Event streams at a time. Default: 1,000.' }),
+    integer(1, 100_000, { description: 'Maximum number of event streams. Default: 1,000.' }),
   ),
   streamsPerToken: optional(
-    integer(1, 100_000, { description: 'Event streams of one session at a time. Default: 64.' }),
+    integer(1, 100_000, {
+      description: 'Maximum number of event streams of one session. Default: 64.',
+    }),
   ),
   streamBytes: optional(
     bytes(1_048_576, 1e12, {
       description:
-        'Size of the events that wait for readers. An event that waits for several readers counts once. The slowest readers are disconnected first. Default: 256 MiB.',
+        'Maximum size of the events that wait for readers. An event for several readers counts once. The slowest readers are disconnected first. Default: 256 MiB.',
     }),
   ),
   connections: optional(
     integer(1, 1_000_000, {
       description:
-        'Connections at a time, at most half of the files that the process may open. Default: 10,000.',
+        'Maximum number of connections, at most half of the files that the process may open. Default: 10,000.',
     }),
   ),
   connectionsPerAddress: optional(
     integer(1, 1_000_000, {
-      description: 'Connections from one address at a time. Default: half of `connections`.',
+      description:
+        'Maximum number of connections from one address. Default: half of `connections`.',
     }),
   ),
   bodyBytes: optional(
     bytes(1_048_576, 1e12, {
-      description: 'Size of the bodies of all requests in progress. Default: 128 MiB.',
+      description: 'Maximum size of the bodies of all requests in progress. Default: 128 MiB.',
     }),
   ),
   bodyBytesPerAddress: optional(
     bytes(1_048_576, 1e12, {
       description:
-        'Size of the bodies of all requests in progress from one address. Default: 32 MiB.',
+        'Maximum size of the bodies of all requests in progress from one address. Default: 32 MiB.',
     }),
   ),
   handshakesPerSecond: optional(
     integer(0, 1_000_000, {
       description:
-        'TLS handshakes in progress from one address. Four times as many are permitted from all addresses together. Further handshakes wait. 0: no limit. Default: 50.',
+        'TLS handshakes in a second from one address. All addresses together may start four times as many. Further handshakes are delayed. 0: no limit. Default: 50.',
     }),
   ),
   metrics: optional(

@@ -74,14 +74,14 @@ export const loginOptions = {
     'keep_acl_in_token',
     flag(),
     false,
-    'Whether a token retains the rights of the time when it was issued.',
+    'Whether a token keeps the rights that its user had at the log-in.',
     { reload },
   ),
   sudoAcl: option(
     'sudo_acl',
     flag(),
     false,
-    'Whether users of sudo get the rights of `publisher_acl`, if it is set.',
+    'Whether `publisher_acl`, if set, limits users of sudo.',
     { reload: 'the next request' },
   ),
   sharedsecret: option(

@@ -2,10 +2,13 @@
 
 import type { Subject } from '#acl';
 
-/** Start of the names of projects. */
+/** Prefix of the owner names of projects. */
 const ofProject = 'project:';
 
-/** Returns the name of an owner, unique to the subject. */
+/**
+ * Returns the name of the owner that a subject acts for. It is unique to the subject or its
+ * project.
+ */
 export function ownerNameOf(subject: Subject): string {
   switch (subject.kind) {
     case 'minion':
@@ -13,14 +16,14 @@ export function ownerNameOf(subject: Subject): string {
     case 'user':
       return `user:${subject.eauth ?? ''}:${subject.name}`;
     case 'project':
-      // All users of a project share its registrations.
+      // All users of a project share the registrations of the project.
       return `${ofProject}${subject.project.id}`;
     default:
       return `${subject.kind}:${subject.name}`;
   }
 }
 
-/** Returns the project id in the name of an owner, or `undefined` if the owner is no project. */
+/** Returns the project id in an owner name, or `undefined` if the owner is not a project. */
 export function projectOfOwner(owner: string): string | undefined {
   return owner.startsWith(ofProject) ? owner.slice(ofProject.length) : undefined;
 }

@@ -1,4 +1,4 @@
-/** Store of a master that is not running: backup, restore, inspection. */
+/** Operations on the store of a master that is not running: backup, restore, inspection. */
 
 import { type MasterConfig, storeDirectory } from '#config';
 import {
@@ -50,13 +50,14 @@ export function backupOfflineStore(
   return inStore(storeDirectory(stateDir), (store) => store.backup(target));
 }
 
-/** Prefix of the rows of unfinished reaction runs. */
+/** Prefix of the rows with unfinished reaction runs. */
 export const openRunsPrefix: Key = ['reactions', 'open'];
 
 /**
- * Prefixes that a restored store omits. The first has the publish key and session keys: minions
- * have higher serials by now, and revoked keys must not work again. The second has unfinished
- * reaction runs, which have been completed since.
+ * Key prefixes of rows that are deleted from a restored store. The first prefix has the publish key
+ * and session keys. Minions have received higher serials since the backup, and revoked keys must
+ * not become valid again. The second prefix has unfinished reaction runs, which have been completed
+ * since the backup.
  */
 export const notRestored: readonly Key[] = [secretsPrefix, openRunsPrefix];
 
@@ -64,7 +65,7 @@ export const notRestored: readonly Key[] = [secretsPrefix, openRunsPrefix];
  * Restores the store of a stopped master from a backup, without the rows in {@link notRestored}.
  * Every minion then signs in again.
  * @throws StoreError ERR_STORE_LOCKED while a master runs; ERR_STORE_CORRUPT, ERR_STORE_VERSION,
- * ERR_STORE_BACKUP, ERR_STORE_FULL: the store is unchanged
+ * ERR_STORE_BACKUP, ERR_STORE_FULL. The store is unchanged then
  */
 export async function restoreMasterStore(
   { stateDir, cluster }: MasterConfig,

@@ -1,17 +1,17 @@
-/** Writes responses of any size without blocking the event loop [THREATS A-17]. */
+/** Encodes responses of any size without blocking the event loop [THREATS A-17]. */
 import type { WireValue } from '#minion-protocol';
 import { type StepScheduler, WorkerPool, WorkerPoolError, writeJsonInSteps } from '#runtime';
 import { SaltApiError } from './errors.ts';
 import type { Format } from './formats.ts';
 import { saltJson } from './json-text.ts';
 
-/** Time limit for one response in a thread, in milliseconds. */
+/** Time limit for encoding one response in a worker thread, in milliseconds. */
 const deadlineMs = 30_000;
 
-/** Maximum number of responses that wait for a thread. */
+/** Maximum number of responses that wait for a worker thread. */
 const maxWaiting = 64;
 
-/** Writes JSON in steps, and YAML in a thread. */
+/** Encodes JSON in steps on this thread, and YAML in a worker thread. */
 export class AnswerWriter {
   readonly #scheduler: Pick<StepScheduler, 'run'>;
   readonly #pool: WorkerPool<readonly Uint8Array[], Uint8Array>;
@@ -23,7 +23,7 @@ export class AnswerWriter {
   }
 
   /**
-   * Writes a value in the requested format.
+   * Encodes a value in the requested format.
    * @throws SaltApiError ERR_HTTP_BUSY, ERR_HTTP_FORMAT
    */
   async write({ type }: Format, value: WireValue): Promise<readonly Uint8Array[]> {
@@ -34,7 +34,7 @@ export class AnswerWriter {
     return type === 'application/json' ? json : [await this.#yaml(json)];
   }
 
-  /** Ends the threads. */
+  /** Ends the worker threads. */
   close(): Promise<void> {
     return this.#pool.close();
   }

@@ -17,11 +17,11 @@ import { argumentsOf, type Lowstate, secondsOf } from './lowstate.ts';
 export interface LocalClientDeps {
   readonly user: UserApi;
   readonly bodies: Pick<BodyReader, 'readWords'>;
-  /** Texts for the member `warnings` of the response. */
+  /** Texts for the member `warnings` of the response. The clients add to this set. */
   readonly warnings: Set<string>;
 }
 
-/** Warning about a target that the caller's rights limited. It contains no minion id. */
+/** Warning that the caller's rights have limited the target. It contains no minion id. */
 const narrowedTarget =
   'the rights of the caller limit the target: the job was sent only to the permitted minions';
 
@@ -30,7 +30,10 @@ type JobReturn = Extract<JobUpdate, { type: 'return' }>;
 /** Default number of minions for `local_subset`. */
 const usualSubset = 3;
 
-/** Returns `{minion: value}`. The value of a minion without a return is `false`. */
+/**
+ * Runs a command and returns `{minion: value}`. The value of a minion that did not return is
+ * `false`.
+ */
 export async function runLocal(
   { user, bodies, warnings }: LocalClientDeps,
   low: Lowstate,
@@ -41,7 +44,7 @@ export async function runLocal(
   return collect(updates, low.full_return === true);
 }
 
-/** Runs a command on a few minions that have the function. */
+/** Runs a command on a few of the minions that have the function. */
 export async function runSubset(
   { user, bodies, warnings }: LocalClientDeps,
   low: Lowstate,
@@ -55,7 +58,8 @@ export async function runSubset(
 }
 
 /**
- * Starts a job and returns exactly `{jid, minions}`, or nothing if the target matches no minion.
+ * Starts a job and returns exactly `{jid, minions}`. If the target matches no minion, the result is
+ * empty.
  */
 export async function startLocal(
   { user, bodies, warnings }: LocalClientDeps,
@@ -69,7 +73,10 @@ export async function startLocal(
   return minions.length === 0 ? {} : { jid, minions: [...minions] };
 }
 
-/** Returns a map for each minion, in the order of their returns. */
+/**
+ * Runs a command in batches. Returns one map for each minion, in the order in which the minions
+ * returned.
+ */
 export async function runBatch(
   { user, bodies, warnings }: LocalClientDeps,
   low: Lowstate,
@@ -94,7 +101,9 @@ export async function runBatch(
   return returns;
 }
 
-/** Passes updates on, and adds a warning if the job's target was limited. */
+/**
+ * Yields the updates of a job unchanged. If the job's target was limited by rights, adds a warning.
+ */
 async function* noteNarrowing<U extends BatchUpdate>(
   updates: AsyncIterable<U>,
   warnings: Set<string>,
@@ -124,7 +133,7 @@ function describeReturn(result: JobReturn, isFull: boolean): WireValue {
   return { ret: value, retcode, jid, ...(out === undefined ? {} : { out }) };
 }
 
-/** Converts a command to a request. Ignores all other fields of the command. */
+/** Converts a command to a request for a job. Fields that are not needed are ignored. */
 async function toRequest(
   low: Lowstate & LocalForm,
   bodies: LocalClientDeps['bodies'],
@@ -146,7 +155,10 @@ async function toRequest(
   };
 }
 
-/** Returns one function with its arguments, or several with a list of arguments for each. */
+/**
+ * Returns the function of a command with its arguments, or several functions with a list of
+ * arguments each.
+ */
 async function functionsOf(
   low: Lowstate & LocalForm,
   bodies: LocalClientDeps['bodies'],
@@ -158,7 +170,7 @@ async function functionsOf(
   return { fun, arg: ofEach };
 }
 
-/** Returns the arguments of one of several functions. Keyword arguments are its last value. */
+/** Returns the arguments of one of several functions. Its keyword arguments are the last value. */
 async function asArguments(
   value: WireValue,
   bodies: LocalClientDeps['bodies'],
@@ -174,7 +186,7 @@ function countOf(value: WireValue | undefined): number | undefined {
   if (value === undefined || value === null) return undefined;
   const count = typeof value === 'string' ? Number(value) : value;
   if (typeof count === 'number' && Number.isSafeInteger(count) && count > 0) return count;
-  throw new SaltApiError('ERR_HTTP_FIELDS', 'subset: expected a number of minions');
+  throw new SaltApiError('ERR_HTTP_FIELDS', 'subset: must be a number of minions');
 }
 
 function brokenTarget(problem: string): SaltApiError {

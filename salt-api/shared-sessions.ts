@@ -1,6 +1,7 @@
 /**
- * Sessions of the HTTP API that all members of a cluster share. A session is a row of the store:
- * the digest of its token, and the sealed master's token. Each member holds all of them in memory.
+ * Sessions of the HTTP API that all members of a cluster share. A row of the store contains the
+ * digest of the session's token and the sealed token of the master. Each member has all sessions in
+ * memory.
  */
 
 import { EventEmitter, once } from 'node:events';
@@ -17,18 +18,19 @@ import {
 } from './sessions.ts';
 
 interface HeldSession {
-  /** The master's token as stored in the row. */
+  /** The master's token, sealed as in the row. */
   readonly sealed: Uint8Array;
-  /** Set when the session is first used at this member. */
+  /** The session. Set when it is first used on this member. */
   session: Session | undefined;
   /** Revision of the row. */
   revision: number;
   /**
-   * Expiry time if the session is not used, in milliseconds since 1970 and of the monotonic clock.
+   * Time at which the session expires if it is not used, in milliseconds: since 1970, and on the
+   * monotonic clock.
    */
   endsAt: number;
   endsBy: number;
-  /** Time of the last write of the row, in milliseconds since 1970. */
+  /** Time at which the row was last written, in milliseconds since 1970. */
   writtenAt: number;
 }
 
@@ -36,7 +38,7 @@ export interface SharedSessionsOptions extends Pick<ExtensionHost, 'now'> {
   readonly shared: Pick<SharedArea, 'follow' | 'seal' | 'unseal' | 'write'>;
   /** Returns milliseconds of a monotonic clock. */
   readonly monotonic: () => number;
-  /** Idle time at all members after which a session expires, in milliseconds. */
+  /** Time without use on any member after which a session expires, in milliseconds. */
   readonly idleMs: number;
   /** Maximum number of sessions. */
   readonly capacity: number;
@@ -44,7 +46,7 @@ export interface SharedSessionsOptions extends Pick<ExtensionHost, 'now'> {
 
 const prefix = 'sessions';
 
-/** Rows `sessions/<digest>`, sealed. */
+/** Schema of the rows `sessions/<digest>`, which are sealed. */
 const sessionRow = defineRow({
   name: 'HTTP session',
   schema: Type.Object({
@@ -56,34 +58,37 @@ const sessionRow = defineRow({
 
 const keyOf = (hash: string): readonly string[] => [prefix, hash];
 
-/** Minimum number of writes of a used session within its idle time. */
+/** Minimum number of times that a session in use is written during its idle time. */
 const writesPerIdleTime = 4;
 const maxWriteIntervalMs = 900_000;
 
 /**
- * Maximum number of sessions to evict when one is opened. It exceeds one, because several members
- * may open sessions at the same time.
+ * Maximum number of sessions that are evicted when one is opened. More than one may be surplus,
+ * because several members can open sessions at the same time.
  */
 const maxSurplus = 16;
 
-/** Maximum number of concurrent writes. */
+/** Maximum number of writes at the same time. */
 const writesAtOnce = 128;
 
-/** Time to wait for a session that another member may have opened just now, in milliseconds. */
+/**
+ * Maximum time to wait for a session that another member may have opened just before, in
+ * milliseconds.
+ */
 const expectedForMs = 250;
-/** Maximum number of requests that wait for such a session. */
+/** Maximum number of requests that wait for such a session at the same time. */
 const maxExpecting = 256;
 
-/** Sessions of a cluster, as known to this member. */
+/** Sessions of a cluster. Each member has a copy of them in memory. */
 export class SharedSessions implements Sessions {
   readonly #options: SharedSessionsOptions;
   readonly #writeIntervalMs: number;
-  /** Sessions in the order of use, the most recent last. */
+  /** Sessions by digest. The most recently used one is last. */
   readonly #held = new Map<string, HeldSession>();
-  /** Sessions that were used here since their rows were written. */
+  /** Digests of sessions that were used on this member after their rows were last written. */
   readonly #unwritten = new Set<string>();
   readonly #timer: NodeJS.Timeout;
-  /** Emits the digest of each session that becomes known. */
+  /** Emits the digest of each session that is added. */
   readonly #opened = new EventEmitter().setMaxListeners(maxExpecting);
   #expecting = 0;
 
@@ -107,9 +112,9 @@ export class SharedSessions implements Sessions {
     const key = keyOf(digestOf(secret));
     const surplus = this.#surplus();
     const removal = surplus.map((hash) => ({ op: 'delete', key: keyOf(hash) }) as const);
-    // The change is applied before this resolves.
+    // When this promise resolves, the change has already been applied to the copy in memory.
     await shared.write([{ op: 'put', key, value, expiresAt: now() + idleMs }, ...removal]);
-    // No change is reported for a row that had already expired.
+    // If the row had already expired, no change was reported for it.
     for (const hash of surplus) this.#forget(hash);
     return secret;
   }
@@ -136,7 +141,7 @@ export class SharedSessions implements Sessions {
     try {
       await once(this.#opened, digestOf(secret), { signal: AbortSignal.timeout(expectedForMs) });
     } catch {
-      // The session did not arrive.
+      // The time is over, and the session was not added.
     } finally {
       this.#expecting -= 1;
     }
@@ -164,7 +169,7 @@ export class SharedSessions implements Sessions {
     this.#unwritten.delete(hash);
   }
 
-  /** Applies a change of a row, made by any member. */
+  /** Applies a change of a row, which any member may have made. */
   #note(change: StateChange): void {
     const hash = (change.type === 'put' ? change.entry : change).key.at(-1) ?? '';
     if (change.type === 'delete') {
@@ -180,7 +185,7 @@ export class SharedSessions implements Sessions {
       sealed: before?.sealed ?? new Uint8Array(value),
       session: before?.session,
       revision,
-      // Later use at this member is not in the row.
+      // If the session was used on this member later, the row does not contain this yet.
       endsAt: Math.max(expiresAt, before?.endsAt ?? 0),
       endsBy: Math.max(monotonic() + left, before?.endsBy ?? 0),
       writtenAt: expiresAt - idleMs,
@@ -189,14 +194,17 @@ export class SharedSessions implements Sessions {
     if (before === undefined) this.#opened.emit(hash);
   }
 
-  /** Sorts the sessions by use. Rows arrive in the order of their keys. */
+  /**
+   * Sorts the sessions by their last use, because the store returns rows in the order of their
+   * keys.
+   */
   #sort(): void {
     const all = [...this.#held].sort(([, one], [, other]) => one.endsAt - other.endsAt);
     this.#held.clear();
     for (const [hash, held] of all) this.#held.set(hash, held);
   }
 
-  /** Removes expired sessions. The store reports no change for rows that expire. */
+  /** Removes expired sessions. The store does not report a change when a row expires. */
   #tick(): void {
     for (const [hash, held] of this.#held) if (this.#isOver(held)) this.#forget(hash);
     void this.#writeUses((held) => this.#isDue(held));
@@ -218,7 +226,7 @@ export class SharedSessions implements Sessions {
     return surplus;
   }
 
-  /** Whether the use of a session should be written now. */
+  /** Whether the last use of a session must be written now. */
   #isDue({ writtenAt }: HeldSession): boolean {
     return this.#options.now() - writtenAt >= this.#writeIntervalMs;
   }
@@ -234,18 +242,19 @@ export class SharedSessions implements Sessions {
     }
   }
 
-  /** Writes the use of a session for the other members. Never fails. */
+  /** Writes the last use of a session for the other members. A failure is ignored. */
   async #writeUse(hash: string, held: HeldSession): Promise<void> {
     const { shared, now } = this.#options;
     const { session, sealed, endsAt: expiresAt, revision: ifRevision } = held;
     const value = session === undefined ? sealed : shared.seal(sessionRow.encode(session));
     held.writtenAt = now();
-    // The condition prevents that a session which another member has ended is restored.
+    // The condition prevents this write from restoring a session that another member has ended.
     const put: StateOperation = { op: 'put', key: keyOf(hash), value, expiresAt, ifRevision };
     try {
       await shared.write([put]);
     } catch {
-      // The session remains usable here. A later use, or the timer, writes it again.
+      // The session stays valid on this member. The write is repeated at the next use, or by the
+      // timer.
     }
   }
 }

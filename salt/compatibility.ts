@@ -20,7 +20,10 @@ import { insteadOfFunction, unservedFunctions } from './render/unserved-function
 
 type CompatibilityKind = 'runner' | 'wheel' | 'function' | 'filter';
 
-/** One element of Salt and its status in this master. */
+/**
+ * An element of Salt (a runner, a wheel function, a template function or a filter) and its status
+ * in this master.
+ */
 export interface CompatibilityRow {
   readonly kind: CompatibilityKind;
   readonly name: string;
@@ -44,7 +47,10 @@ const aboutMinion =
   'in pillar it describes the minion that the pillar is compiled for; in Salt it describes the master unless minion_id is given';
 const closedRunners = 'in pillar only for read-only runners; a failing runner fails the rendering';
 
-/** Texts of the differences, by kind and by name or `module.*`. */
+/**
+ * Differences from Salt in the words of docs/compatibility.md, by kind and then by name or
+ * `module.*`.
+ */
 const differences: Readonly<Record<CompatibilityKind, Readonly<Record<string, string>>>> = {
   runner: {
     'jobs.master': 'only the runners of this process',
@@ -76,7 +82,7 @@ const differences: Readonly<Record<CompatibilityKind, Readonly<Record<string, st
 };
 
 /**
- * Returns the sorted names of the functions that templates of pillar or orchestrations may call.
+ * Returns the sorted names of all functions that templates of pillar or of orchestrations may call.
  */
 export function templateFunctionNames(): readonly string[] {
   const grains = new TracedGrains({}, new GrainReads());
@@ -87,7 +93,9 @@ export function templateFunctionNames(): readonly string[] {
     lstripBlocks: false,
   });
   const unreachable = async (): Promise<never> => {
-    throw new TypeError('only the names are asked for');
+    throw new TypeError(
+      'cannot run a runner: this table of functions serves only to list their names',
+    );
   };
   const tables = [
     saltFunctions({ grains, setting }),

@@ -12,8 +12,8 @@ interface MetadataAgentOptions {
 }
 
 /**
- * Defines `saltbridge metadata-agent`, which adds the identity of the requesting instance to
- * requests for Nova and the master.
+ * Defines `saltbridge metadata-agent`, a proxy for metadata requests of instances. It adds the
+ * identity of the instance and forwards the requests to Nova or the master.
  */
 export function defineMetadataAgent(command: Command, context: CommandContext): void {
   command

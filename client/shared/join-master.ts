@@ -159,7 +159,10 @@ class Member implements MasterSource {
       directory,
       takeoverAfterMs: this.#config.takeoverAfterSeconds * 1000,
       onEnded: (pid) =>
-        this.#log.error({ pid }, 'the process that held the master did not respond and was ended'),
+        this.#log.error(
+          { pid },
+          'the process that ran the shared master did not respond, so this process ended it',
+        ),
     });
     await new Promise<void>((resolve, reject) => {
       this.#waiting.add({ resolve: () => resolve(), reject });
@@ -282,12 +285,15 @@ class Member implements MasterSource {
     this.#own = master;
     try {
       await master.start();
-      this.#log.info('this process holds the master');
+      this.#log.info('this process runs the shared master now');
       this.#setRole('holder');
       this.#setHolder(ownHolder(master, this.#connection(), end.signal));
       const error = await master.closed;
       if (error !== undefined)
-        this.#log.error({ err: error }, 'this process lost the master to another process');
+        this.#log.error(
+          { err: error },
+          'another process has taken over the shared master from this process',
+        );
     } catch (error) {
       if (codeOf(error) !== 'ERR_STORE_LOCKED') throw error;
     } finally {
@@ -311,7 +317,7 @@ class Member implements MasterSource {
       const entered = await this.#enter(connection, joined.signal);
       if (entered === undefined) return;
       const { stream, pid } = entered;
-      this.#log.info({ pid }, 'joined the process that holds the master');
+      this.#log.info({ pid }, 'joined the process that runs the shared master');
       this.#setHolder(remoteHolder(connection, end.signal, this.#config));
       void this.#factory.preload();
       await this.#watchHolder(watch, stream, left.signal);
@@ -408,7 +414,7 @@ class Member implements MasterSource {
   #fail(error: unknown): void {
     const obstacle = error instanceof Error ? error : new Error(String(error));
     if (this.#obstacle?.message !== obstacle.message) {
-      this.#log.error({ err: obstacle }, 'cannot hold or join the shared master');
+      this.#log.error({ err: obstacle }, 'cannot run or join the shared master; retrying');
     }
     this.#obstacle = obstacle;
     if (obstacle instanceof SharedMasterError) this.#rejectWaiting(obstacle);

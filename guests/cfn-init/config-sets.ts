@@ -28,7 +28,8 @@ export function selectConfigs(
 ): readonly string[] {
   const { configSets: sets } = init;
   if (sets === undefined) {
-    if (asked !== undefined) throw configError(initKey, 'no configSets to select from');
+    if (asked !== undefined)
+      throw configError(initKey, 'configSets is missing, so no config set can be selected');
     return ['config'];
   }
   if (!isPlainMap(sets)) throw configError('configSets', 'must be a map of sets');

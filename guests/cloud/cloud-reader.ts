@@ -319,7 +319,8 @@ export class CloudReader {
       }
       if (result.status === 404 && mayBeMissing) return undefined;
       const [place] = url.split('?');
-      if (result.status !== 200) throw new CloudError(`${place} answered ${result.status}`);
+      if (result.status !== 200)
+        throw new CloudError(`${place} responded with status ${result.status}`);
       const body = tryParseJson(result.body);
       if (body !== undefined) return body;
       throw new CloudError(`${place}: the response is not JSON, or exceeds ${maxPageBytes} bytes`);

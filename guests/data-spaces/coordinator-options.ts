@@ -249,7 +249,7 @@ async function readTls(
 
 async function readLine(file: string): Promise<string> {
   const line = (await readFile(file, 'utf8')).trim();
-  if (line === '') throw new Error(`${file}: must have a line of text`);
+  if (line === '') throw new Error(`${file}: must contain a line of text, but is empty`);
   return line;
 }
 

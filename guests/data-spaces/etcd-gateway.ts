@@ -93,7 +93,8 @@ export class EtcdGateway {
         const lines = `${rest}${part}`.split('\n');
         rest = lines.pop() ?? '';
         for (const line of lines) if (line !== '') yield oneAnswer(line);
-        if (rest.length > maxAnswerBytes) throw new Error('a line of etcd is too long');
+        if (rest.length > maxAnswerBytes)
+          throw new Error(`etcd sent a line of more than ${maxAnswerBytes} bytes`);
       }
     } finally {
       closing.removeEventListener('abort', end);
@@ -217,7 +218,7 @@ export class EtcdGateway {
   }
 
   async #readInTime(response: IncomingMessage): Promise<string> {
-    const late = new Error('a response of etcd timed out');
+    const late = new Error('etcd did not complete its response in time');
     const timer = setTimeout(() => response.destroy(late), this.#options.timeoutMs);
     try {
       return await readText(response);
@@ -284,7 +285,8 @@ async function readText(response: IncomingMessage): Promise<string> {
   for await (const part of response) {
     const bytes: Buffer = part;
     length += bytes.length;
-    if (length > maxAnswerBytes) throw new Error('a response of etcd is too long');
+    if (length > maxAnswerBytes)
+      throw new Error(`etcd sent a response of more than ${maxAnswerBytes} bytes`);
     parts.push(bytes);
   }
   return Buffer.concat(parts).toString('utf8');

@@ -127,7 +127,11 @@ export class GuestRequests {
       return await work();
     } catch (error) {
       const { code, message } = httpProblemOf(error);
-      if (code === 'ERR_INTERNAL') this.#host.logger.error({ err: error }, 'guest request failed');
+      if (code === 'ERR_INTERNAL')
+        this.#host.logger.error(
+          { err: error },
+          'request of a guest failed because of an internal error',
+        );
       return { error: { code, message } };
     }
   }

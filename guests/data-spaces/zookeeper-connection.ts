@@ -284,7 +284,7 @@ export class ZookeeperConnection {
       return;
     }
     const request = this.#pending.shift();
-    if (request?.xid !== xid) throw new Error(`response to request ${xid} out of order`);
+    if (request?.xid !== xid) throw new Error(`ZooKeeper responded to request ${xid} out of order`);
     clearTimeout(this.#deadline);
     this.#deadline = undefined;
     if (this.#pending.length > 0) this.#awaitAnswer();

@@ -84,7 +84,10 @@ export class DeploymentRuns {
       return resultOfRun(outcome, target.outputs, call);
     } catch (error) {
       if (host.closing.aborted) return undefined;
-      host.logger.error({ err: error, deployment: record.id }, 'deployment run failed');
+      host.logger.error(
+        { err: error, deployment: record.id },
+        'run of a deployment failed because of an internal error',
+      );
       return failedResult('unknown', 'internal error of the master during the run; see its log');
     }
   }

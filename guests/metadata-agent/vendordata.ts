@@ -74,7 +74,7 @@ export class Vendordata {
     const { code, refusal: reason } = answer;
     const instance = asked['instance-id'];
     if (code !== undefined)
-      this.#log.warn({ code, reason, instance }, 'instance gets no vendordata');
+      this.#log.warn({ code, reason, instance }, 'an instance requested vendordata but gets none');
     return undefined;
   }
 

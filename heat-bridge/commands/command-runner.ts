@@ -445,7 +445,10 @@ export class CommandRunner {
       run.state = 'over';
       return () => live.end(outcome);
     } catch (error) {
-      host.logger.error({ command: live.command, jid: live.id, err: error }, 'command run failed');
+      host.logger.error(
+        { command: live.command, jid: live.id, err: error },
+        'run of a command failed because of an internal error',
+      );
       if (isCarried) await cluster?.rows.forget(live.id);
       return () => live.fail(error);
     }

@@ -72,7 +72,7 @@ function checkSources(
   for (const [keyword, source] of Object.entries(sources)) {
     const field = `arguments.${keyword}`;
     if (!keywordForm.test(keyword))
-      throw catalogError(name, field, 'must be a keyword of the function');
+      throw catalogError(name, field, 'must be a valid name of a keyword argument');
     if (state === undefined && reservedKeywords.has(keyword) && unsafe === undefined) {
       throw catalogError(
         name,
@@ -83,7 +83,11 @@ function checkSources(
     const missing = parametersOfArgument(source).find((it) => !names.includes(it));
     if (missing !== undefined) throw catalogError(name, field, `unknown parameter ${missing}`);
     if (known !== undefined && !known.isOpen && !known.keywords.has(keyword)) {
-      throw catalogError(name, field, 'the shipped list does not have this keyword; set reviewed');
+      throw catalogError(
+        name,
+        field,
+        'the shipped list does not permit this keyword; set reviewed to the reason why it may be used',
+      );
     }
   }
   const used = new Set(Object.values(sources).flatMap(parametersOfArgument));

@@ -24,7 +24,9 @@ export function requireMergeable(text: string, format: string): void {
   if (format === 'none')
     throw userDataError('format none produces no user-data; omit one of the two');
   if (text.includes('\0') || text.includes('\ufffd')) {
-    throw userDataError('not text; pass gzip as a file to enroll create, or decompress it');
+    throw userDataError(
+      'it is not text; decompress it, or pass gzip data as a file to saltbridge enroll create',
+    );
   }
   if (hasSaltMinion(text, 0)) {
     throw userDataError(

@@ -152,7 +152,10 @@ export async function openEnrolment(
         deadlines.start();
         cluster?.onHeld(() => {
           moves.takeOver().catch((error: unknown) => {
-            log.error({ err: error }, 'could not complete the enrolment changes of another member');
+            log.error(
+              { err: error },
+              'could not complete changes of enrolments that a failed member began',
+            );
           });
         });
         keyPairs

@@ -9,7 +9,8 @@ import { toQuotedYaml, type UserDataInput, type UserDataPart } from './user-data
 export function powerShellPart(plan: UserDataInput): UserDataPart {
   const { config, grains, keys, claims, report } = plan;
   const { bridge } = report;
-  if (bridge === undefined) throw new TypeError('cloudbase-init claims without an agent');
+  if (bridge === undefined)
+    throw new TypeError('cloudbase-init cannot claim through a metadata agent');
   const files = [
     ['$conf\\minion.d\\saltbridge.conf', toQuotedYaml(config)],
     ...(Object.keys(grains).length === 0 ? [] : [['$conf\\grains', toQuotedYaml(grains)]]),

@@ -1,4 +1,4 @@
-/** HTTP routes below `/bridge/v1`: hooks and settings that all of them share. */
+/** HTTP routes below `/bridge/v1`: their common hooks and settings. */
 
 import type { FastifyInstance } from 'fastify';
 import { AuthenticationError, type OpenExtension } from '#master';
@@ -7,13 +7,15 @@ import type { BridgeContribution } from '../bridge-extension.ts';
 import { sendBridgeError } from '../http-problems.ts';
 
 /**
- * Rate of rejected tokens from one address. Each may cause a request to Keystone [THREATS A-04].
+ * Permitted rate of requests with rejected tokens from one address. Each token may cause a request
+ * to Keystone [THREATS A-04].
  */
 const refusedTokenRate = { perSecond: 20, burst: 100 };
 
 /**
- * Rejects requests (429) from an address that has sent too many rejected tokens (401), without
- * reading them. Other addresses are unaffected.
+ * Limits requests with rejected tokens (status 401). If an address exceeds the limit, all its
+ * requests are rejected (status 429) without being read. Requests from other addresses are not
+ * affected.
  * @param now - monotonic clock, in milliseconds
  */
 export function limitRefusedTokens(
@@ -36,19 +38,21 @@ export type BridgePlugin = Required<NonNullable<OpenExtension['routes']>[number]
 
 /**
  * Creates the plugin.
- * @param contributions - called when a server is created
+ * @param contributions - returns the contributions of the open extensions; called when a server is
+ * created
  */
 export function createBridgePlugin(
   contributions: () => readonly Pick<BridgeContribution, 'addRoutes' | 'rpc'>[],
 ): BridgePlugin {
   return {
     prefix: '/bridge/v1',
-    // Names of the methods on the local socket: `bridge.<name>`.
+    // Set the operation id to the name of the RPC method on the local socket: `bridge.<name>`.
     methods: () => ({ bridge: Object.assign({}, ...contributions().map(({ rpc }) => rpc)) }),
     register: (app, server) => {
       app.addContentTypeParser('application/json', server.readJson);
       app.setReplySerializer((payload) => writeJson(payload));
-      // Schemas of routes are documentation: handlers validate bodies after they know the caller.
+      // The schemas of routes only document them. Handlers validate a body after they have
+      // authenticated the caller.
       app.setValidatorCompiler(() => () => true);
       app.setSerializerCompiler(() => writeJson);
       limitRefusedTokens(app);

@@ -58,7 +58,7 @@ export const masterErrors = {
   },
   ERR_NOT_SERVED: {
     meaning: 'Salt has a runner or wheel function of this name, but this master does not serve it.',
-    action: 'salt-run -d lists the available functions; docs/compatibility.md names replacements.',
+    action: 'Use the alternative in the message; salt-run -d lists the available functions.',
   },
   ERR_NOT_RELOADABLE: {
     meaning: 'The master has no files to reload: the program supplied its configuration.',

@@ -5,12 +5,15 @@ import type { Denial } from '../api/index.ts';
 
 const burstMs = 60_000;
 const maxRemembered = 1_000;
-/** Rate of new entries per minion, so that a flood of different tags cannot fill the log. */
+/**
+ * Rate limit for new entries per minion. A minion that sends many different tags cannot fill the
+ * log.
+ */
 const notes: Rate = { perSecond: 1, burst: 20 };
 
 /**
- * Stores the latest rejected signals. Logs each pair of minion and tag once per burst of 60 s, so
- * that a repeating minion produces one line per minute.
+ * Stores the latest events of minions that the policy rejected. For each minion and tag, one line
+ * per 60 s is logged, even if the minion repeats the event.
  */
 export class DenialLog {
   readonly #log: Logger;
@@ -25,8 +28,8 @@ export class DenialLog {
   }
 
   /**
-   * Records a rejected signal.
-   * @returns whether it is the first of a burst and was logged
+   * Records a rejected event.
+   * @returns whether it is the first of a burst and should be reported
    */
   note(minion: string, tag: string, { rule, reason }: Decision): boolean {
     const now = this.#now();
@@ -42,7 +45,7 @@ export class DenialLog {
     return true;
   }
 
-  /** Returns the latest rejected signals, oldest first. */
+  /** Returns the latest rejected events of minions, oldest first. */
   list(): Denial[] {
     return [...this.#denials.rvalues()].filter((denial) => denial !== undefined);
   }

@@ -6,27 +6,29 @@ import { DenialLog } from './denial-log.ts';
 import { replayCheck } from './replay-cache.ts';
 
 /**
- * Minimum cost of a request, in bytes. A request without data takes about 0.2 ms, in which 16 KiB
- * could be transferred.
+ * Minimum number of bytes that a file request is charged. A request without data takes about 0.2
+ * ms. In this time, 16 KiB could be transferred.
  */
 const leastBytes = 16 * 1024;
 /**
- * Burst of a minion's file rate, in seconds. A highstate requests many files at once, and then
- * none.
+ * Burst of a minion's limit for file data, in seconds of its rate. A highstate requests many files
+ * at once, and then none for some time.
  */
 const burstSeconds = 2;
-/** Maximum number of waiting file requests. Many minions may share an address. */
+/**
+ * Maximum number of waiting file requests per minion or address. Many minions may share an address.
+ */
 const maxWaiting = 10_000;
 
 /**
- * Delays file requests that exceed `file_bytes_per_second`, before their reply takes memory. A
- * highstate sends hundreds of them, so they count against no other rate.
+ * Delays file requests that exceed `file_bytes_per_second`, before memory is allocated for their
+ * reply. A highstate sends hundreds of file requests, so no other rate limit applies to them.
  */
 export class FileMeter {
   readonly #throttle: Throttle;
   readonly #counters: RequestCounters;
 
-  /** @param bytesPerSecond limit; 0 disables it */
+  /** @param bytesPerSecond rate limit in bytes per second. 0 disables it */
   constructor(bytesPerSecond: number, counters: RequestCounters) {
     const perSecond = bytesPerSecond;
     const buckets = new TokenBuckets({ perSecond, burst: burstSeconds * bytesPerSecond });
@@ -35,11 +37,12 @@ export class FileMeter {
   }
 
   /**
-   * Resolves when the minion may receive this many bytes.
+   * Resolves when the minion's rate limit permits this many bytes.
    * @throws DropConnectionError
    */
   async pass({ isProven, minionId = '', address }: VerifiedRequest, bytes: number): Promise<void> {
-    // An unproven id may belong to another minion, which would then be charged.
+    // An unproven id may be that of another minion, which must not be charged. So the address is
+    // charged.
     const owner = isProven ? `id ${minionId}` : `address ${address}`;
     const count = Math.max(bytes, leastBytes);
     const isNext = await this.#throttle.pass(owner, count, () => {
@@ -49,12 +52,12 @@ export class FileMeter {
   }
 }
 
-/** Maximum number of one minion's signals that wait for its rate. */
+/** Maximum number of signals of one minion that wait for its rate limit. */
 const maxWaitingSignals = 64;
 
 /**
- * Maximum number of one minion's requests that wait for its rate: twice the number of concurrent
- * requests of a connection.
+ * Maximum number of requests of one minion that wait for its rate limit. It is twice the number of
+ * concurrent requests of a connection.
  */
 const maxWaitingRequests = 128;
 
@@ -74,17 +77,17 @@ export function createRequestLimits({ config, context, auth }: RequestLimitDeps)
   });
   return {
     config,
-    /** Rate of a minion's requests. */
+    /** Rate limit of each minion's requests. */
     requests: new Throttle(requests, maxWaitingRequests),
-    /** Rate of a minion's events. */
+    /** Rate limit of each minion's events. */
     events,
-    /** Same rate, for events that wait. */
+    /** The same rate limit, for events that wait. */
     delayedEvents: new Throttle(events, maxWaitingSignals),
     denials: new DenialLog(context.log.child({ component: 'requests' }), now),
-    /** Whether a request was made before this master started and may be a replay. */
+    /** Whether a request was created before this master started, so that it may be a replay. */
     isFromBefore: replayCheck(auth.sessions, now()),
   };
 }
 
-/** Rate limits of minions, and the log of rejected signals. */
+/** Rate limits of minions, and the log of events that the policy rejected. */
 export type RequestLimits = ReturnType<typeof createRequestLimits>;

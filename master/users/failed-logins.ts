@@ -1,10 +1,10 @@
 /** Options of {@link FailedLogins}. */
 export interface FailedLoginsOptions {
-  /** Monotonic clock, in milliseconds. */
+  /** Returns the time of a monotonic clock, in milliseconds. */
   readonly now: () => number;
-  /** Maximum number of failures of a user from one source in `windowMs`. Default: 5. */
+  /** Maximum number of failed log-ins of a user from one source within `windowMs`. Default: 5. */
   readonly max?: number;
-  /** Length of the window, in milliseconds. Default: 60,000. */
+  /** Length of the period in which failures are counted, in milliseconds. Default: 60,000. */
   readonly windowMs?: number;
   /** Maximum number of users that are counted for each source. Default: 1000. */
   readonly maxUsers?: number;
@@ -13,8 +13,9 @@ export interface FailedLoginsOptions {
 }
 
 /**
- * Counts failed log-ins by user and source, so that other users are not affected [THREATS A-04].
- * Memory is limited per source, so that failures from one source cannot evict those of another.
+ * Limits failed log-ins by user and source, so that an attack on a user does not lock out other
+ * users or the user at other addresses [THREATS A-04]. Memory is limited per source, so that
+ * failures from one source cannot evict those of another.
  */
 export class FailedLogins {
   readonly #now: () => number;
@@ -22,7 +23,7 @@ export class FailedLogins {
   readonly #windowMs: number;
   readonly #maxUsers: number;
   readonly #maxSources: number;
-  /** Start times of the attempts, by source and user. */
+  /** Times of the counted attempts, by source and user. */
   readonly #attempts = new Map<string, Map<string, number[]>>();
 
   constructor(options: FailedLoginsOptions) {
@@ -35,8 +36,8 @@ export class FailedLogins {
 
   /**
    * Counts an attempt before it is made, so that concurrent attempts cannot bypass the limit.
-   * @returns a function that removes the attempt because it did not fail, or `undefined` if the
-   * limit is reached
+   * @returns a function to call if the attempt did not fail; it removes the attempt from the count.
+   * `undefined` if the limit is reached
    */
   begin(user: string, source: string): (() => void) | undefined {
     const users = this.#usersOf(source);
@@ -57,7 +58,7 @@ export class FailedLogins {
   #usersOf(source: string): Map<string, number[]> {
     const known = this.#attempts.get(source);
     if (known !== undefined) {
-      // Reinserted as the most recent source, which is evicted last.
+      // The source is inserted again as the last one, because the first source is evicted first.
       this.#attempts.delete(source);
       this.#attempts.set(source, known);
       return known;

@@ -1,25 +1,31 @@
 import { Budget, createBoundedMap, KeyedSemaphore } from '#runtime';
 import { AuthenticationError } from './errors.ts';
 
-/** Maximum number of concurrent log-ins, per address and for all addresses of a kind. */
+/**
+ * Maximum number of concurrent log-ins: per address, and in total. Known and unknown addresses have
+ * separate totals.
+ */
 const limits = { perOwner: 16, total: 256 };
 
-/** Maximum number of concurrent requests to a backend, for each kind of address. */
+/**
+ * Maximum number of concurrent requests to a backend. Known and unknown addresses have separate
+ * limits.
+ */
 const maxAtBackend = 8;
 
-/** Maximum number of addresses that are remembered after a successful log-in. */
+/** Maximum number of known addresses. An address becomes known by a successful log-in. */
 const maxKnown = 10_000;
 
-/** Resources of a log-in in progress. */
+/** Place of a log-in that is in progress. */
 export interface LoginSlot {
-  /** Runs a backend request when a slot is free. */
+  /** Runs a request to a backend when the backend's limit permits it. */
   ask<T>(eauth: string, question: () => Promise<T>): Promise<T>;
   leave(): void;
 }
 
 /**
- * Limits concurrent log-ins. Addresses with an earlier successful log-in have separate limits.
- * Strangers cannot exhaust these limits, regardless of their number of addresses.
+ * Limits concurrent log-ins. Known addresses, from which a log-in has succeeded before, have
+ * separate limits. Log-ins from unknown addresses cannot exhaust them.
  */
 export class LoginSlots {
   readonly #known = createBoundedMap<string, true>(maxKnown);
@@ -27,7 +33,7 @@ export class LoginSlots {
   readonly #backends = new KeyedSemaphore(maxAtBackend);
 
   /**
-   * Reserves a slot.
+   * Reserves a place for a log-in.
    * @throws AuthenticationError ERR_EAUTH_LIMIT
    */
   enter(source: string): LoginSlot {

@@ -1,4 +1,4 @@
-/** Tokens of logged-in users: 256 random bits, of which only the digest is stored. */
+/** Tokens of users who have logged in. A token has 256 random bits. Only its digest is stored. */
 
 import { createHash, randomBytes } from 'node:crypto';
 import Type from 'typebox';
@@ -16,7 +16,7 @@ import {
 } from '#store';
 import type { Cluster } from '../context/index.ts';
 
-/** Row codec for `tokens/<SHA-256>`. */
+/** Codec of the rows `tokens/<SHA-256>`. */
 const tokenRow = defineRow({
   name: 'token',
   schema: Type.Object({
@@ -27,45 +27,52 @@ const tokenRow = defineRow({
     start: Type.Number(),
     /** Expiry time, in milliseconds since 1970. */
     expire: Type.Number(),
-    /** Entries of `external_auth` that applied at the log-in. Present with `keep_acl_in_token`. */
+    /**
+     * Entries of `external_auth` that applied to the user at the log-in. Present only with
+     * `keep_acl_in_token`.
+     */
     rights: Type.Optional(Type.Unsafe<readonly unknown[]>(Type.Array(Type.Unknown()))),
   }),
   packed: { rights: jsonField },
   unversioned: fromJson,
 });
 
-/** Stored token, without the token itself. */
+/** Attributes of a token as they are stored. The token itself is not stored. */
 export type TokenRecord = RowOf<typeof tokenRow>;
 
-/** Valid or expired token with its digest. */
+/** Attributes of a token and its digest. The token may have expired. */
 export interface KnownToken extends TokenRecord {
   /** SHA-256 of the token, in hexadecimal. */
   readonly hash: string;
 }
 
-/** Clocks that determine the expiry of tokens. */
+/** Clocks by which tokens expire. */
 export interface TokenClocks {
-  /** System clock, in milliseconds since 1970. */
+  /** System clock: returns the time in milliseconds since 1970. */
   readonly now: () => number;
-  /** Monotonic clock, in milliseconds. */
+  /** Monotonic clock: returns a time in milliseconds. */
   readonly monotonic: () => number;
 }
 
 interface Held {
   readonly token: KnownToken;
-  /** Expiry by the monotonic clock. Setting back the system clock does not extend a token. */
+  /**
+   * Expiry time by the monotonic clock. Setting back the system clock does not extend the lifetime
+   * of a token.
+   */
   readonly endsAt: number;
 }
 
 const prefix: Key = ['tokens'];
 const form = /^[0-9a-f]{64}$/;
 
-/** Maximum number of valid tokens. The oldest are evicted first. */
+/** Maximum number of valid tokens. If it is exceeded, the oldest token is evicted. */
 const maxTokens = 100_000;
 
 /**
- * Tokens of a master, in the store and in memory. A revoked token is invalid immediately, and a
- * look-up does not read the store. A token expires by whichever clock reaches its end first.
+ * Tokens of a master, in the store and in memory. A look-up reads only memory, and a revoked token
+ * is invalid immediately. A token expires when either the system clock or the monotonic clock
+ * reaches its expiry time.
  */
 export class TokenTable {
   readonly #store: Store;
@@ -80,8 +87,8 @@ export class TokenTable {
   }
 
   /**
-   * Opens the table.
-   * @param cluster cluster whose members share the tokens. Default: none
+   * Opens the table and loads the stored tokens.
+   * @param cluster cluster whose members share the tokens. Default: the master has no cluster
    */
   static async open(
     store: Store,
@@ -102,8 +109,8 @@ export class TokenTable {
     for await (const entry of store.list(prefix)) {
       const hash = entry.key.at(-1) ?? '';
       const record = unpack(entry);
-      // The token starts in the future: the clock was set back while no master ran, so its age is
-      // unknown.
+      // The start of the token is in the future. The clock was set back while the master was not
+      // running, so the age of the token is unknown.
       if (record === undefined || record.start > clocks.now()) broken.push(hash);
       else known.push({ ...record, hash });
     }
@@ -113,7 +120,10 @@ export class TokenTable {
     return table;
   }
 
-  /** Creates a token, which is durable when this resolves. The secret is returned only here. */
+  /**
+   * Creates a token. It is durable when the promise resolves. The secret is returned only by this
+   * call.
+   */
   async create(record: TokenRecord): Promise<{ readonly secret: string; readonly hash: string }> {
     const secret = randomBytes(32).toString('hex');
     const token = { ...record, hash: digest(secret) };
@@ -130,7 +140,8 @@ export class TokenTable {
   }
 
   /**
-   * Deletes a token if it has expired, so that no change of the clock revives it [THREATS C-25].
+   * Deletes a token if it has expired. Otherwise, a change of the clock could make it valid again
+   * [THREATS C-25].
    */
   async dropExpired(secret: unknown): Promise<void> {
     if (typeof secret !== 'string' || !form.test(secret)) return;
@@ -138,14 +149,14 @@ export class TokenTable {
     if (held !== undefined && this.#isOver(held)) await this.revoke([held.token.hash]);
   }
 
-  /** Returns the token with this digest, if it is valid. */
+  /** Returns the token with this digest if it is valid. */
   get(hash: string): KnownToken | undefined {
     if (this.#isStale()) return undefined;
     const held = this.#held.get(hash);
     return held === undefined || this.#isOver(held) ? undefined : held.token;
   }
 
-  /** Stores the changed groups of a token's user. */
+  /** Stores the new groups of a token's user. */
   async setGroups(hash: string, groups: readonly string[]): Promise<void> {
     const held = this.#held.get(hash);
     if (held === undefined) return;
@@ -159,13 +170,15 @@ export class TokenTable {
     return [...this.#held.values()].filter((held) => !this.#isOver(held)).map(({ token }) => token);
   }
 
-  /** Revokes tokens: immediately in memory, and durably when this resolves. */
+  /**
+   * Revokes tokens. They are invalid in memory immediately, and durably when the promise resolves.
+   */
   async revoke(hashes: readonly string[]): Promise<void> {
     await this.#delete(hashes.filter((hash) => this.#held.delete(hash)));
   }
 
   /**
-   * Deletes expired tokens, so that no change of the clock revives them.
+   * Deletes expired tokens. Otherwise, a change of the clock could make them valid again.
    * @returns their digests
    */
   async sweep(): Promise<readonly string[]> {
@@ -176,7 +189,7 @@ export class TokenTable {
 
   #hold(token: KnownToken): void {
     const { now, monotonic } = this.#clocks;
-    // Limited to the original lifetime, even if the system clock was changed.
+    // The remaining time is limited to the original lifetime, even if the system clock was changed.
     const left = Math.min(token.expire - now(), token.expire - token.start);
     this.#held.set(token.hash, { token, endsAt: monotonic() + left });
   }
@@ -208,7 +221,7 @@ function digest(secret: string): string {
 }
 
 /**
- * Decodes a row, or returns `undefined` if it is damaged.
+ * Decodes a row. Returns `undefined` if it is damaged.
  * @throws StoreError ERR_STORE_VERSION
  */
 function unpack(entry: Pick<Entry, 'key' | 'value'>): TokenRecord | undefined {

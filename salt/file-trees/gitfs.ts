@@ -49,7 +49,10 @@ async function updateMirrors(mirrors: ReadonlySet<GitMirror>): Promise<void> {
   throw new MasterError('ERR_GIT', failures.map((it) => it.message).join('; '));
 }
 
-/** Maximum number of cached lists per remote, as for file roots. Minions may request any branch. */
+/**
+ * Maximum number of cached lists per remote, the same as for file roots. Without a limit, minions
+ * could fill the memory by requesting many branches.
+ */
 const maxLists = 64;
 
 /** Serves the files below a directory of a git tree at a mount point. */
@@ -149,7 +152,8 @@ class GitfsFiles implements FileServerBackend {
     const found = [...this.mirror.snapshot.refs.keys()].flatMap((key) => {
       const name = key.slice(key.indexOf(' ') + 1);
       if (name === base) return ['base'];
-      // As in Salt, a mapped environment is served only under its own name.
+      // As in Salt, a branch that the configuration maps to an environment is served only under the
+      // name of this environment.
       if (mapped.has(name)) return [];
       return disableSaltenvMapping || allSaltenvs !== undefined || isCommitId(name) ? [] : [name];
     });
@@ -168,7 +172,7 @@ class GitfsFiles implements FileServerBackend {
   }
 
   async close(): Promise<void> {
-    // The owner of the mirrors closes this one.
+    // `GitMirrors` closes the mirror, because other backends may share it.
   }
 
   /** Returns the branches, tags and commits that the configuration names. */

@@ -1,4 +1,7 @@
-/** Generates keys [salt/wheel/key.py]. Private keys are returned only to the caller. */
+/**
+ * Generates key pairs [salt/wheel/key.py]. A private key is only returned to the caller, not
+ * stored.
+ */
 
 import type { InProcessApi, MasterApi } from '#master';
 import { generateKeyPair, type WireMap } from '#minion-protocol';
@@ -11,7 +14,7 @@ interface NewKeyWheelDeps {
   readonly keys: Pick<InProcessApi['keys'], 'create'>;
 }
 
-/** Minimum key size in bits. As in Salt, smaller requests get a key of this size. */
+/** Minimum key size in bits. As in Salt, a smaller size in a request is raised to this minimum. */
 const leastBits = 2048;
 
 export function newKeyWheel({ keys }: NewKeyWheelDeps): FunctionTable {

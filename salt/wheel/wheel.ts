@@ -1,4 +1,4 @@
-/** The served wheel functions. */
+/** The wheel functions that this master serves. */
 
 import { type LiveConfig, type MasterConfig, saltValues } from '#config';
 import type { Auth, InProcessApi, Jobs } from '#master';
@@ -44,8 +44,8 @@ export function wheelTable({ config, auth, jobs, keys }: WheelDeps): FunctionTab
 }
 
 /**
- * Returns the names of users and groups by eauth backend. Their rights and the options of backends
- * are left out, because they may be secret.
+ * Returns the names of users and groups by eauth back end. Rights and options are left out, because
+ * they may be secret.
  */
 function namesOf(externalAuth: MasterConfig['externalAuth']): WireMap {
   const backends = Object.entries(externalAuth).map(([eauth, users]): [string, WireMap] => {

@@ -233,11 +233,11 @@ async function checkReactions({
   const { config } = survey;
   const references = new Set(config.reactor.flatMap(({ sls }) => sls));
   if (references.size === 0) return [];
-  const nobody = (): boolean => false;
+  const never = (): boolean => false;
   const policy = createPolicy(rulesOf(config), {
     ...policySyntax,
     // The check only asks whether a rule exists, so the target of the rule is irrelevant.
-    target: () => ({ isEntitled: nobody, claims: nobody, mayMean: nobody }),
+    target: () => ({ isEntitled: never, claims: never, mayMean: never }),
     pillarOf: () => undefined,
     now: world.now,
   });

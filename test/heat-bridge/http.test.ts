@@ -1,4 +1,4 @@
-/** Commands over HTTP, by the tokens of Salt's HTTP API. */
+/** Commands over HTTP, with tokens of Salt's HTTP API. */
 
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
@@ -176,7 +176,7 @@ test('a caller beyond the limit of followed runs is refused before anything is p
   const plan = '/bridge/v1/plans/demo.twice/run';
   t.is((await ask({ method: 'POST', path: plan, headers: first, body: planned })).status, 429);
   t.is((await master.jobs.list()).length, 1);
-  // Others have places of their own; and who only begins one needs none.
+  // Other callers have their own limits. A caller that only begins a request uses no slot.
   const prefer = { ...first, prefer: 'respond-async' };
   t.is((await ask({ method: 'POST', path, headers: prefer, body })).status, 202);
   const other = await ask({ method: 'POST', path, headers: { ...second, ...prefer }, body });
@@ -206,7 +206,7 @@ test('a caller sees of the catalog what a rule permits it, and not for which min
   t.deepEqual(hidden?.json, none?.json);
 });
 
-// A flood of tokens that are none costs only the address that it comes from.
+// A flood of invalid tokens affects only the address from which it comes.
 
 test('a client that sends too many bad tokens waits, and no other client does', async (t) => {
   const clock = { now: 0 };
@@ -242,7 +242,7 @@ test('tokens that are good are never too many', async (t) => {
   for (let count = 0; count < 150; count += 1) t.is((await app.inject('/')).statusCode, 200);
 });
 
-// Plans over HTTP, by the tokens of Salt's HTTP API.
+// Plans over HTTP, with tokens of Salt's HTTP API.
 
 const planBody = { groups: { all: 'web*' }, params: { text: 'hello' } };
 const planPath = '/bridge/v1/plans/demo.twice/run';

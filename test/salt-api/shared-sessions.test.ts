@@ -1,4 +1,4 @@
-/** Sessions of the HTTP API that the members of a cluster share, over a log in memory. */
+/** Sessions of the HTTP API that members of a cluster share, with a log in memory. */
 import { createHash } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
 import type { StateOperation } from '#master';
@@ -9,13 +9,13 @@ import { until } from '../helpers/deadline.ts';
 
 const token = 'a'.repeat(64);
 const idleMs = 1_000_000;
-/** Of sessions whose timer is waited for. */
+/** Idle time of sessions in tests that wait for the timer, in milliseconds. */
 const shortIdleMs = 40;
 
-/** The sessions of two members, by one clock. */
+/** The sessions of two members, with a common clock. */
 class Cluster {
   readonly members: readonly TestMember[];
-  /** What they write from now on. */
+  /** Writes of the members. */
   readonly writes: (readonly StateOperation[])[] = [];
   clock = Date.now();
   isAlone = false;
@@ -56,7 +56,7 @@ class Cluster {
     return [await this.open(0, options), await this.open(1, options)];
   }
 
-  /** What a member applies from now on reaches its sessions when it is let pass. */
+  /** Delays the changes that a member applies from now on, until `pass` is called. */
   delay(at: 0 | 1): { pass(): void } {
     const { area } = this.#member(at);
     const follow = area.follow.bind(area);
@@ -70,7 +70,7 @@ class Cluster {
     };
   }
 
-  /** Resolves when both have applied all that was written before. */
+  /** Resolves when both members have applied everything that was written before. */
   async applied(): Promise<void> {
     for (const member of this.members) await member.applied();
   }
@@ -103,7 +103,7 @@ test('a session of one member is known to all, and whoever reads the store can u
     [`sessions/${createHash('sha256').update(secret).digest('hex')}`],
   );
   t.false(rows.some(({ value }) => value.includes(token) || value.includes(secret)));
-  // One that starts later.
+  // This member starts later.
   t.deepEqual((await cluster.open(1)).find(secret), { token });
 });
 

@@ -119,7 +119,8 @@ function parseTemplate(template: string, { place, budget }: MustacheOptions): No
     switch (sigil) {
       case '#':
       case '^': {
-        if (open.length > maxDepth) throw configError(place, 'sections are nested too deeply');
+        if (open.length > maxDepth)
+          throw configError(place, `Mustache sections may be nested at most ${maxDepth} deep`);
         const nodes: Node[] = [];
         current.push({ kind: 'section', name, isInverted: sigil === '^', nodes });
         open.push({ name, nodes });
@@ -137,7 +138,8 @@ function parseTemplate(template: string, { place, budget }: MustacheOptions): No
         break;
     }
   }
-  if (open.length > 1) throw configError(place, `the section ${open.at(-1)?.name} is not closed`);
+  if (open.length > 1)
+    throw configError(place, `the Mustache section ${open.at(-1)?.name} is not closed`);
   if (at < template.length) root.push({ kind: 'text', text: template.slice(at) });
   return root;
 }
@@ -162,7 +164,7 @@ function readTag({ content, isUnescaped }: Tag, place: string): readonly [Sigil,
       return [first, checkedName(trimmed.slice(1), place)];
     case '>':
     case '=':
-      throw configError(place, 'partials and other delimiters are not supported in Mustache');
+      throw configError(place, 'Mustache partials and custom delimiters are not supported');
     default:
       return ['', checkedName(trimmed, place)];
   }
@@ -171,7 +173,7 @@ function readTag({ content, isUnescaped }: Tag, place: string): readonly [Sigil,
 function checkedName(text: string, place: string): string {
   const name = text.trim();
   if (nameForm.test(name)) return name;
-  throw configError(place, 'a Mustache tag has no valid variable name');
+  throw configError(place, 'a Mustache tag has an invalid variable name');
 }
 
 /**

@@ -1,4 +1,4 @@
-/** Who may claim for a key with a ticket, and what becomes of minions that show one. */
+/** Claims of keys with a ticket, and sign-ins of minions that present a ticket. */
 
 import { generateKeyPairSync } from 'node:crypto';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -147,7 +147,7 @@ test('tickets that an address shows in vain are bounded', async (t) => {
   const claims = tryParseTicket(ticket)?.claims;
   const forged = claims && signTicket(claims, forger);
   const body = { id: 'web-1', fingerprint: fingerOf('minion') };
-  // All at once: places come back with time.
+  // All claims are sent at once, because the limit recovers with time.
   const answers = await Promise.all(
     Array.from({ length: 70 }, (_, index) => {
       const path = index % 2 === 0 ? 'claim' : 'failure';
@@ -432,7 +432,7 @@ test('as many pairs as asked for lie ready, and are made up for', async (t) => {
   await pairs.close();
 });
 
-// Transitions of one id that are begun at the same time, in every order of their steps.
+// Several transitions of one id begin at the same time. Their steps run in every order.
 
 const id = 'web-1';
 const fingerprint = fingerOf('minion');
@@ -456,12 +456,12 @@ const ticket = signTicket(
 );
 const shown = { ticket, id, address: '192.0.2.7' };
 
-/** The keys of a master, and an enrolment; whatever is asked of a disk is a step. */
+/** The keys of a master and an enrolment. Each access to the disk is a step of the scheduler. */
 interface ClaimFixture {
   readonly book: EnrolmentRepository;
   readonly clock: { now: number };
   readonly held: () => HeldKey | undefined;
-  /** Being too late is no failure. */
+  /** Begins an act. An act that comes too late is not a failure. */
   readonly begin: (act: Act) => () => Promise<void>;
 }
 
@@ -526,7 +526,7 @@ async function createFixture(steps: Steps): Promise<ClaimFixture> {
     claim: () => claims.claim({ ...shown, fingerprint }),
     report: () => claims.report({ ...shown, reason: 'no service' }),
     retire: () => admission.exclusive(id, () => moves.retire(id)),
-    // As a sign-in does it, and the first request after it.
+    // A sign-in runs these in this order, followed by the first request.
     show: async () => {
       await admission.exclusive(id, async () => {
         if (held?.state === 'accepted' || held?.state === 'rejected') return;
@@ -571,7 +571,7 @@ test('however transitions of an id interleave, a key is accepted only while its 
     for (let seed = 0; seed < 60; seed += 1) {
       const steps = createSteps(seed);
       const world = await createFixture(steps);
-      // It waits already, so that a claim is what accepts it.
+      // The key is already pending, so the claim accepts it.
       await steps.run([world.begin('show')]);
       if (acts.includes('deadline')) world.clock.now = ticketExpiresAt - (seed % 2);
       await steps.run(acts.map(world.begin));
@@ -611,7 +611,7 @@ test('a key that is deleted before its first proven request is not accepted agai
   t.like(world.book.get(number), { state: 'retired', reason: 'its key was deleted' });
 });
 
-// Enrolments over HTTP: each is judged by the id and the project that it names.
+// Enrolments over HTTP. The rules for each request depend on the id and the project that it names.
 
 const rule = allow('enrols', {
   subject: { user: 'trove' },
