@@ -29,7 +29,9 @@ test('the row in docs/architecture/adding.md is the one in the code', (t) => {
   const read = (file: string): string =>
     readFileSync(new URL(`../../../${file}`, import.meta.url), 'utf8');
   const example = /```ts\n(const pinRow = [^`]*)```/.exec(
-    read('docs/architecture/adding.md').replaceAll('`provenAt`', 'provenAt').replaceAll('`null`', 'null'),
+    read('docs/architecture/adding.md')
+      .replaceAll('`provenAt`', 'provenAt')
+      .replaceAll('`null`', 'null'),
   )?.[1];
   const code = read('master/auth/version-check.ts');
   t.true(example !== undefined);
