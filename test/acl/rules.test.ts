@@ -1,4 +1,4 @@
-/** The policy language: what rules mean, and which are refused. */
+/** The policy language: the meaning of rules, and mistakes in rules. */
 
 import test from 'ava';
 import {
@@ -167,7 +167,10 @@ test('a rule ends with its time', (t) => {
 
 const grainsOf: Readonly<Record<string, string>> = { web1: 'os:Debian', web2: 'os:Fedora' };
 
-/** Minions say their grain; `front` is a nodegroup of web1; of web3 nothing is known. */
+/**
+ * Matches targets. Minions have a known grain, `front` is a nodegroup of web1, and nothing is known
+ * about web3.
+ */
 function target(tgt: string, tgtType: string): MinionTest {
   const says = (id: string): boolean =>
     tgtType === 'grain' ? grainsOf[id] === tgt : id === 'web1';
@@ -260,7 +263,7 @@ for (const [code, name, rule] of [
   });
 }
 
-// `peer`, `peer_run` and `mine_get`: who may have what.
+// `peer`, `peer_run` and `mine_get`: which minions may use which functions.
 
 function grants(value: unknown, mapKey: 'function' | 'target' = 'target'): Grant[] {
   return parseGrants(value, { compile: compileWholePattern, mapKey });
@@ -381,7 +384,7 @@ for (const [what, value] of Object.entries({
   });
 }
 
-// `publisher_acl`, `publisher_acl_blacklist` and `external_auth` as rules.
+// `publisher_acl`, `publisher_acl_blacklist` and `external_auth`, converted to rules.
 
 const none: UserRightOptions = {
   publisherAcl: {},
@@ -564,7 +567,7 @@ test('a runner entry without a list is told', (t) => {
   t.regex(warnings[0]?.text ?? '', /@runner without a list grants every runner/);
 });
 
-// JSON Schema over what minions say: the operator's own, in plain JSON.
+// JSON Schemas of operators, as plain JSON, for data of signals.
 
 function fits(schema: unknown): (data: unknown) => boolean {
   const policy = policyOf([

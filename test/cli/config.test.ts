@@ -1,4 +1,6 @@
-/** `saltbridge config`, and what every command says of a configuration that cannot be used. */
+/**
+ * `saltbridge config`, and the messages of all commands about a configuration that cannot be used.
+ */
 
 import path from 'node:path';
 import test from 'ava';
@@ -111,7 +113,7 @@ saltbridge:
   t.true(lines.includes('pki_dir: "/srv/x/etc/salt/pki/master" # default'), 'below root_dir');
   t.true(lines.includes('key_pass: "(hidden)" # DIR/master:3'));
   t.true(lines.includes('    burst: 7 # DIR/master.d/a.conf:3'));
-  // It is YAML that can be read again.
+  // The output is valid YAML.
   t.like(parse(stdout), { publish_port: 4605, saltbridge: { limits: { burst: 7 } } });
 
   const changed = await runCli(['config', 'show', '--changed', directory]);
@@ -243,7 +245,7 @@ test('config check tells all that is wrong with a schedule', async (t) => {
   t.deepEqual(told.sort(), errors);
 });
 
-/** The mistakes that were printed. */
+/** Returns the mistakes that were printed. */
 function errorsIn(stdout: string, directory: string): string[] {
   const lines = stdout.replaceAll(directory, 'DIR').split('\n');
   return lines.filter((line) => line.startsWith('error: ')).map((line) => line.slice(7));

@@ -1,4 +1,6 @@
-/** One interface, however the master is reached: in the process, its socket, its HTTP API. */
+/**
+ * The master's interface is the same in the process, through the socket, and through the HTTP API.
+ */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
@@ -12,7 +14,7 @@ import { directories } from '../helpers/vector-master.ts';
 const fixture = (name: string): string =>
   fileURLToPath(new URL(`../../test/fixtures/tls/${name}`, import.meta.url));
 
-/** The master as somebody has it who may do everything. */
+/** Returns the interface for a caller with all rights. */
 type Reach = (running: RunningApi, token: string) => MasterApi;
 
 const tls = { certificate: fixture('master.pem'), key: fixture('master.key') };
@@ -243,7 +245,7 @@ test('a token never goes over the network in the clear, nor to whom no certifica
   await t.throwsAsync(stranger.status(), { code: 'ERR_SOCKET' });
 });
 
-/** Large numbers as text. */
+/** Converts large numbers to text for comparison. */
 function plain(_name: string, value: unknown): unknown {
   return typeof value === 'bigint' ? String(value) : value;
 }

@@ -1,4 +1,4 @@
-/** The client has the master's interface, and its errors. */
+/** The client has the same interface and the same errors as the master. */
 
 import path from 'node:path';
 import test from 'ava';
@@ -72,7 +72,7 @@ test('a client is told the events from its subscription on, until it stops', asy
     const load = { nonce: freshNonce() };
     await running.ask(altered(recorded('minion_event', 'start event v3'), { load }));
   };
-  // The subscription is there some turns after the call: events are fired until one comes.
+  // The subscription starts some turns after the call, so events are fired until one arrives.
   let told: string | undefined;
   void first.then((tag) => {
     told = tag;
@@ -104,7 +104,7 @@ function argumentsIn(packed: Uint8Array): unknown {
   return isWireMap(load) ? load.arg : undefined;
 }
 
-/** Bytes and large numbers as text. */
+/** Converts bytes and large numbers to text for comparison. */
 function plain(_name: string, value: unknown): unknown {
   if (typeof value === 'bigint') return String(value);
   return value instanceof Uint8Array ? [...value] : value;

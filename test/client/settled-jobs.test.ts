@@ -1,10 +1,10 @@
-/** What becomes of a call whose holder ends meanwhile: each case with holders made for it. */
+/** Calls during which the process that holds the master ends. The holders are simulated. */
 import test from 'ava';
 import { type MasterSource, type MethodCaller, type ReachedMaster, RemoteError } from '#client';
 import { callOver, subscribeOver } from '#client/fail-over.ts';
 import { jobMethods, SettledJobs } from '#client/settled-jobs.ts';
 
-/** What a holder does with a method: a value, or items. It ends by throwing {@link ended}. */
+/** Answers of a holder by method: a value or items. A holder ends by throwing {@link ended}. */
 type Script = Readonly<Record<string, (parameters: object) => unknown>>;
 
 const ended = new RemoteError('ERR_SOCKET', 'the master closed the connection');
@@ -12,7 +12,7 @@ const jid = '20261122000000000001_p1';
 
 class Source implements MasterSource {
   readonly waitLimitMs = 1000;
-  /** `<number of the holder> <method>` */
+  /** Calls, as `<number of the holder> <method>`. */
   readonly calls: string[] = [];
   readonly #holders: ReachedMaster[];
 
@@ -64,7 +64,7 @@ class Source implements MasterSource {
     };
   }
 
-  /** Where the jobs of a master are kept. */
+  /** Returns where the jobs of a master are stored. */
   jobsOf(_number: number): string | undefined {
     return 'one';
   }
@@ -74,7 +74,7 @@ class Source implements MasterSource {
   }
 }
 
-/** Masters that keep no jobs together. */
+/** Masters that do not share stored jobs. */
 class Strangers extends Source {
   override jobsOf(number: number): string | undefined {
     return number === 1 ? 'one' : 'other';
@@ -212,7 +212,7 @@ test('a run is followed on, tells each return once, and says of silence that it 
       *'jobs.run'() {
         yield published;
         yield returnOf('a');
-        // As a holder that is being closed ends it.
+        // A holder that is being closed ends a call in this way.
         yield finished([]);
         fail();
       },

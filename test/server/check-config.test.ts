@@ -1,4 +1,7 @@
-/** Wrong configurations: each mistake is told with its place, what was found and what is expected. */
+/**
+ * Invalid configurations: each mistake is reported with its place, the value that was found and
+ * valid values.
+ */
 
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
@@ -7,7 +10,7 @@ import { checkServerConfig } from '#server';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { configDirectory } from '../master/config/files.ts';
 
-/** The messages of a configuration, with its directory as `DIR`. */
+/** Returns the messages about a configuration. Its directory is replaced by `DIR`. */
 async function messagesOf(
   t: ExecutionContext,
   files: string | Readonly<Record<string, string>>,
@@ -197,7 +200,7 @@ interface SeveralMistakes {
   readonly messages: readonly string[];
 }
 
-/** Mistakes of several kinds at once, in one entry too: none of them hides another one. */
+/** Several mistakes at once, also in one entry. Each of them must be reported. */
 const several: readonly SeveralMistakes[] = [
   {
     what: 'lists of directories',

@@ -422,7 +422,7 @@ test('a socket directory much longer than the cache moves into it', (t) => {
   t.is(resolveMasterConfig({ socket: '/run/x.sock' }).socket, '/run/x.sock');
 });
 
-/** Another value of the same kind. */
+/** Returns another value of the same type. */
 function other(value: unknown): unknown {
   if (typeof value === 'boolean') return !value;
   if (typeof value === 'number') return value + 1;
@@ -512,10 +512,10 @@ test('nobody changes what is in force but by replacing it', (t) => {
   t.throws(() => Object.assign(fixed.limits, { requestBytes: 1 }), { instanceOf: TypeError });
 });
 
-// Every option of Salt's master is served, or there is advice what to do instead.
+// Every option of Salt's master is supported, or there is advice on what to use instead.
 
 interface SaltOption {
-  /** As Python names it; absent where Salt states none. */
+  /** Python's name of the type. Absent if Salt has none. */
   readonly type?: readonly string[];
   readonly default?: unknown;
 }
@@ -535,16 +535,16 @@ const usual = new Map(
   [...notServed, ...notYet, ...notNeeded].flatMap(({ options }) => Object.entries(options)),
 );
 
-/** Where our default is another one; docs/compatibility/configuration.md says why. */
+/** Defaults that differ from Salt's. docs/compatibility/configuration.md gives the reasons. */
 const ourDefaults = new Map<string, unknown>([
   ['allow_minion_key_revoke', false],
   ['netapi_enable_clients', null],
   ['request_server_ttl', 300],
-  // Off is written as `false` or not at all.
+  // `false` or a missing value disables the option.
   ['ssl', false],
 ]);
 
-/** Values of each of Python's types. */
+/** Values of each Python type. */
 const examples: Readonly<Record<string, unknown>> = {
   bool: true,
   float: 1.5,
@@ -580,8 +580,8 @@ test('options are of the type that Salt gives them', (t) => {
     const row = served.get(name);
     if (row === undefined || closed.test(name)) continue;
     const taken = type.filter((one) => parseValue(row.schema, examples[one]) !== undefined);
-    // Nothing is commented out in a file, and is no value; no file can hold a tuple; Salt's list of
-    // nodegroups is one of maps.
+    // Salt's sample value is not usable in a file: `null` means that the option is commented out, a
+    // file cannot contain a tuple, and the list of nodegroups contains maps.
     const expected = type.filter((one) => !['NoneType', 'list', 'tuple'].includes(one));
     t.deepEqual(taken, expected, name);
   }

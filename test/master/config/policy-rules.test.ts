@@ -1,4 +1,4 @@
-/** `saltbridge: acl: rules:` as files have it. */
+/** `saltbridge: acl: rules:` in configuration files. */
 
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -90,7 +90,7 @@ test('without options nothing is permitted but reading the mine and pillar of an
   );
 });
 
-// What is warned of, because Salt takes the beginning of a text where this master wants all of it.
+// Warnings about patterns that match the beginning of a text in Salt and the whole text here.
 
 const origin = { file: 'master', line: 1, key: 'peer' };
 
@@ -276,9 +276,9 @@ test('a misspelt section of the acl is refused with its line', async (t) => {
   t.is(error?.line, 3);
 });
 
-// A site's rights of users load with warnings only, each at its place.
+// The rights of a site's users are loaded with warnings only. Each warning names its place.
 
-/** In the manner of public configurations, some 200 lines. */
+/** Returns a configuration of about 200 lines, similar to public ones. */
 function siteConfig(): string {
   const teams = Array.from({ length: 10 }, (_, index) => `team${index}`);
   const users = teams.flatMap((team) => [
@@ -356,9 +356,9 @@ test('an expression that Salt reads as a beginning is told at its user', async (
   );
 });
 
-// A whole configuration in the manner of public ones: it loads, and means what it says.
+// A whole configuration, similar to public ones, is loaded and has the same meaning.
 
-// The fixtures are not compiled: they lie beside the sources.
+// The fixtures are beside the sources, because they are not compiled.
 const site = fileURLToPath(new URL('../../../test/fixtures/site-config/', import.meta.url));
 
 test("a real site's 200 lines load with warnings only, each at its line", async (t) => {
@@ -370,7 +370,7 @@ test("a real site's 200 lines load with warnings only, each at its line", async 
     [],
   );
   for (const { key, line, message } of warnings) {
-    // The key of a warning is the way to its place, and begins with the option.
+    // The key of a warning is the path to its place, which begins with the option.
     const option = key.split(':')[0] ?? '';
     const above = lines.slice(0, line).findLast((text) => /^[a-z]/.test(text));
     t.is(above?.split(':')[0], option, message);
@@ -390,11 +390,11 @@ test('expressions wider than they seem are reported with their line', async (t) 
   t.deepEqual(
     new Set(told),
     new Set([
-      // Lookaround is not taken; it forbids all.
+      // Lookaround is not supported, so this pattern forbids everything.
       'users:',
-      // Every runner, every wheel function.
+      // This matches every runner and every wheel function.
       ...['steve:', 'platform%:', 'saltadmins%:'],
-      // The beginning of functions in Salt, the whole of them here.
+      // In Salt this matches the beginning of function names, here the whole names.
       ...['deploy-search:', 'dba%:', 'webops%:'],
     ]),
   );

@@ -1,4 +1,4 @@
-/** Options of sites of Salt as files say them: repositories, the schedule, exported events. */
+/** Options of Salt sites in configuration files: repositories, the schedule and exported events. */
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
