@@ -139,7 +139,7 @@ test('a self-made job needs no publication', (t) => {
   t.is(decision.effect, 'allow');
 });
 
-// Rules about named commands.
+// Tests of rules about named commands.
 
 const grant = allow('databases', {
   subject: { service: 'trove' },
@@ -205,7 +205,7 @@ test('a caller may call the commands that some rule permits and none denies outr
   t.false(mayCallCommand({ kind: 'service', name: 'sahara' }, 'mysql.drop', policyOf([grant])));
 });
 
-// Rules about services that act for a project in Keystone.
+// Tests of rules about users who act for a project of Keystone.
 
 const inDefault = { id: 'default', name: 'Default' };
 const trove: ProjectSubject = {
@@ -348,7 +348,7 @@ test('rules about projects that do nothing are found', (t) => {
   t.deepEqual(found([named('a', { project: 'databases' }), no]), [['overlapping', 'a']]);
 });
 
-/** Rules that permit as much as rules can: every tag with one of these first letters. */
+/** Rules that allow as many tags as possible: all that begin with one of these letters. */
 const everything: PolicyRule[] = ['s*', 'm*', 'k*', 'n*', 'c*', '2*'].map((tag) =>
   allow('everything', {
     subject: { minion: '*', except: 'db1' },
@@ -478,7 +478,7 @@ test('the entries of a user are those of name, groups, and * where nobody else i
   );
 });
 
-// Explanations of decisions, and rules without any effect.
+// Tests of explanations, and of rules that have no effect.
 
 const puppet: PolicyRule = allow('puppet', {
   subject: { minion: 'jenkins-*' },
@@ -608,8 +608,8 @@ test('a rule with a condition does not make another one needless', (t) => {
   for (const rule of [limited, small, pillar]) t.deepEqual(lint([rule, plain]), [], rule.name);
 });
 
-// Properties of every policy: the optimised decision equals the plain one, and a deny rule never
-// permits more.
+// Properties of every policy: the optimized decision equals the plain one, and a rule that denies
+// never permits more.
 
 const names = ['web1', 'web2', 'db1', 'w', ''];
 const funs = ['test.ping', 'test.echo', 'cmd.run', 'state.apply', 'testXping'];
@@ -697,7 +697,7 @@ const signalRule = fc
 
 const rules = fc.array(fc.oneof(publishRule, signalRule), { maxLength: 12 });
 
-/** Entities whose ids are never equal to names, except by patterns. */
+/** Generates entities of Keystone whose ids may match patterns. */
 const entity: fc.Arbitrary<KeystoneEntity> = fc
   .record({ id: fc.constantFrom('0a', 'x'), name, domain: fc.constantFrom(...domains) })
   .map(({ domain, ...it }) => ({ ...it, domain: { id: domain.toLowerCase(), name: domain } }));
@@ -743,7 +743,7 @@ const question: fc.Arbitrary<Question> = fc.oneof(
   ),
 );
 
-/** Decides without any index or cache. */
+/** Returns the decision without any index or cache. */
 function plainEffect(all: readonly PolicyRule[], asked: Question): 'allow' | 'deny' {
   const applies = (rule: PolicyRule, one: Call | string, on: string | undefined): boolean =>
     rule.action === asked.action && isAbout(rule, asked.subject) && meets(rule, asked, one, on);
@@ -804,7 +804,7 @@ function meets(
     const { tag } = rule.resource;
     if (!tag.includes('$')) return matches(tag, one);
     if (asked.subject.kind !== 'minion' || asked.subject.id === '') return false;
-    // The ids in this test have no wildcards.
+    // The ids in this test contain no wildcards.
     return matches(tag.replaceAll(`\${minion.id}`, asked.subject.id), one);
   }
   if (rule.action !== 'publish' || asked.action !== 'publish' || typeof one === 'string')

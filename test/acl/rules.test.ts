@@ -1,4 +1,4 @@
-/** The policy language: the meaning of rules, and mistakes in rules. */
+/** Tests of the policy language: the meaning of rules, and the rules that are rejected. */
 
 import test from 'ava';
 import {
@@ -168,8 +168,8 @@ test('a rule ends with its time', (t) => {
 const grainsOf: Readonly<Record<string, string>> = { web1: 'os:Debian', web2: 'os:Fedora' };
 
 /**
- * Matches targets. Minions have a known grain, `front` is a nodegroup of web1, and nothing is known
- * about web3.
+ * Compiles a target. Minions report their grains themselves. `front` is a nodegroup with web1.
+ * Nothing is known about web3.
  */
 function target(tgt: string, tgtType: string): MinionTest {
   const says = (id: string): boolean =>
@@ -263,7 +263,7 @@ for (const [code, name, rule] of [
   });
 }
 
-// `peer`, `peer_run` and `mine_get`: which minions may use which functions.
+// Tests of grants in `peer`, `peer_run` and `mine_get`.
 
 function grants(value: unknown, mapKey: 'function' | 'target' = 'target'): Grant[] {
   return parseGrants(value, { compile: compileWholePattern, mapKey });
@@ -384,7 +384,7 @@ for (const [what, value] of Object.entries({
   });
 }
 
-// `publisher_acl`, `publisher_acl_blacklist` and `external_auth`, converted to rules.
+// Tests of rules from `publisher_acl`, `publisher_acl_blacklist` and `external_auth`.
 
 const none: UserRightOptions = {
   publisherAcl: {},
@@ -567,7 +567,7 @@ test('a runner entry without a list is told', (t) => {
   t.regex(warnings[0]?.text ?? '', /@runner without a list grants every runner/);
 });
 
-// JSON Schemas of operators, as plain JSON, for data of signals.
+// Tests of JSON Schemas for the data of signals.
 
 function fits(schema: unknown): (data: unknown) => boolean {
   const policy = policyOf([

@@ -1,6 +1,6 @@
 /**
- * Invalid configurations: each mistake is reported with its place, the value that was found and
- * valid values.
+ * Tests of wrong configurations. Each mistake is reported with its location, the value that was
+ * found, and the expected value.
  */
 
 import path from 'node:path';
@@ -10,7 +10,7 @@ import { checkServerConfig } from '#server';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { configDirectory } from '../master/config/files.ts';
 
-/** Returns the messages about a configuration. Its directory is replaced by `DIR`. */
+/** Returns the messages for a configuration. Its directory is replaced with `DIR`. */
 async function messagesOf(
   t: ExecutionContext,
   files: string | Readonly<Record<string, string>>,
@@ -200,7 +200,10 @@ interface SeveralMistakes {
   readonly messages: readonly string[];
 }
 
-/** Several mistakes at once, also in one entry. Each of them must be reported. */
+/**
+ * Configurations with several mistakes of different kinds, also within one entry. No mistake may
+ * hide another one.
+ */
 const several: readonly SeveralMistakes[] = [
   {
     what: 'lists of directories',

@@ -486,7 +486,7 @@ test('docs/configuration.md lists what a running master takes over', async (t) =
   const listed = rows.filter(([, , reload]) => reload !== '').map(([, name]) => name);
   const before = resolveMasterConfig();
   const { applied } = await new LiveConfig(before).replace(allOther(before));
-  // The options of the policy are compared as a whole.
+  // The options of the policy are compared as one value.
   const withoutPolicy = listed.filter((name) => !name?.startsWith('saltbridge:acl:'));
   t.deepEqual(withoutPolicy.sort(), [...applied].sort());
 });
@@ -512,10 +512,10 @@ test('nobody changes what is in force but by replacing it', (t) => {
   t.throws(() => Object.assign(fixed.limits, { requestBytes: 1 }), { instanceOf: TypeError });
 });
 
-// Every option of Salt's master is supported, or there is advice on what to use instead.
+// Tests that every option of Salt's master is supported, or has advice about an alternative.
 
 interface SaltOption {
-  /** Python's name of the type. Absent if Salt has none. */
+  /** Names of Python types. Absent if Salt does not declare types. */
   readonly type?: readonly string[];
   readonly default?: unknown;
 }
@@ -535,12 +535,15 @@ const usual = new Map(
   [...notServed, ...notYet, ...notNeeded].flatMap(({ options }) => Object.entries(options)),
 );
 
-/** Defaults that differ from Salt's. docs/compatibility/configuration.md gives the reasons. */
+/**
+ * Options whose default differs from that of Salt. docs/compatibility/configuration.md has the
+ * reasons.
+ */
 const ourDefaults = new Map<string, unknown>([
   ['allow_minion_key_revoke', false],
   ['netapi_enable_clients', null],
   ['request_server_ttl', 300],
-  // `false` or a missing value disables the option.
+  // A file turns this option off with `false`, or by omitting the option.
   ['ssl', false],
 ]);
 
@@ -580,8 +583,8 @@ test('options are of the type that Salt gives them', (t) => {
     const row = served.get(name);
     if (row === undefined || closed.test(name)) continue;
     const taken = type.filter((one) => parseValue(row.schema, examples[one]) !== undefined);
-    // Salt's sample value is not usable in a file: `null` means that the option is commented out, a
-    // file cannot contain a tuple, and the list of nodegroups contains maps.
+    // Leave out null (the option is not set), tuples (files cannot contain them), and lists (Salt's
+    // list of nodegroups consists of maps).
     const expected = type.filter((one) => !['NoneType', 'list', 'tuple'].includes(one));
     t.deepEqual(taken, expected, name);
   }

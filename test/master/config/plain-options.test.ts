@@ -1,4 +1,4 @@
-/** Options that a program passes to `createMaster`. */
+/** Tests of options in the form in which a program passes them to `createMaster`. */
 
 import test from 'ava';
 import { pino } from 'pino';
