@@ -174,7 +174,7 @@ class PayloadReader {
    */
   readAll(): WireValue {
     if (this.#bytes.length > this.#limits.maxBytes) {
-      throw limitError(`${this.#bytes.length} bytes, maximum ${this.#limits.maxBytes}`);
+      throw limitError(`${this.#bytes.length} bytes; the maximum is ${this.#limits.maxBytes}`);
     }
     const value = this.#value();
     if (this.#offset !== this.#bytes.length) {
@@ -271,7 +271,7 @@ class PayloadReader {
   #enter(entries: number): void {
     this.#depth += 1;
     if (this.#depth > this.#limits.maxDepth) {
-      throw limitError(`deeper than ${this.#limits.maxDepth} levels`);
+      throw limitError(`nested more than ${this.#limits.maxDepth} levels deep`);
     }
     this.#elements += entries;
     if (this.#elements > this.#limits.maxElements) {
@@ -455,7 +455,7 @@ class PayloadWriter {
   #container(value: object): void {
     this.#depth += 1;
     if (this.#depth > maxWritingDepth)
-      throw new TypeError(`the value is nested deeper than ${maxWritingDepth} levels`);
+      throw new TypeError(`the value is nested more than ${maxWritingDepth} levels deep`);
     if (Array.isArray(value)) this.#list(value);
     else if (value instanceof Map) this.#map(value);
     else if (isPlainObject(value)) this.#plainObject(value);
