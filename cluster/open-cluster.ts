@@ -135,35 +135,15 @@ export interface ClusterDeps {
   readonly onLost?: (error: StoreError) => void;
 }
 
-const staleAfterSeconds = 600;
+const defaultStaleAfterSeconds = 600;
+/** Maximum interval at which the end of the log is read, in milliseconds. */
+const maxCheckMs = 5_000;
 const lookMs = 500;
 
 /** Calls `look` periodically until the signal is aborted. */
 function repeat(look: () => void, closing: AbortSignal): void {
   const timer = setInterval(look, lookMs).unref();
   closing.addEventListener('abort', () => clearInterval(timer), { once: true });
-}
-
-/**
- * Returns a function that reports whether the store may have been outdated for longer than the
- * limit.
- */
-function watchStaleness(
-  store: Pick<LogStore, 'status'>,
-  afterSeconds: number,
-  closing: AbortSignal,
-): () => boolean {
-  let lostAt: number | undefined;
-  const look = (): void => {
-    const { refusesWrites, isCutOff } = store.status;
-    if (refusesWrites || isCutOff) lostAt ??= performance.now();
-    else lostAt = undefined;
-  };
-  repeat(look, closing);
-  return () => {
-    if (afterSeconds === 0 || lostAt === undefined) return false;
-    return performance.now() - lostAt > afterSeconds * 1000;
-  };
 }
 
 /** Time in milliseconds after which a member that the store considers stopped counts as gone. */
@@ -200,6 +180,8 @@ export async function openCluster(deps: ClusterDeps): Promise<OpenCluster> {
   const { config, options, now, closing, onLost = () => {} } = deps;
   const { member, secretFile } = clusterPlaceOf(options, config.stateDir);
   const { name, acknowledge, whenAlone } = options;
+  const { staleAfterSeconds = defaultStaleAfterSeconds } = options;
+  const staleAfterMs = staleAfterSeconds === 0 ? Infinity : staleAfterSeconds * 1000;
   const secret = await readSecret(secretFile);
   const { openLogStore } = await loadLogEngine();
   const log = await (deps.connect ?? (() => openClusterLog(options)))();
@@ -217,12 +199,13 @@ export async function openCluster(deps: ClusterDeps): Promise<OpenCluster> {
       onFull: deps.onFull,
       acknowledge,
       whenAlone,
+      checkIntervalMs: Math.min(maxCheckMs, staleAfterMs / 4),
     });
   } catch (error) {
     await log.close();
     throw error;
   }
-  const isStale = watchStaleness(store, options.staleAfterSeconds ?? staleAfterSeconds, closing);
+  const isStale = (): boolean => store.uncertainMs > staleAfterMs;
   const calls = new CallGate();
   const versions = await MemberVersions.open(store, member, closing);
   const listeners = new Map<string, (value: WireMap, from: string) => void>();
@@ -238,7 +221,7 @@ export async function openCluster(deps: ClusterDeps): Promise<OpenCluster> {
     log,
     secret,
     status: () => {
-      const { isCutOff: _cutOff, health: _health, ...shown } = store.status;
+      const { health: _health, ...shown } = store.status;
       const members = shown.members.map((it) => ({ ...it, versions: versions.of(it.name) }));
       const names = members.filter((it) => it.isAlive).map((it) => it.name);
       const warnings = [...shown.warnings, ...versions.differences(names)];

@@ -153,6 +153,11 @@ export class Members {
     return Math.min(this.#options.view.state.position, ...others);
   }
 
+  /** Highest position that a member has reported. */
+  get highest(): number {
+    return Math.max(0, ...[...this.#heard.values()].map(({ position }) => position));
+  }
+
   /** Stops and announces it, so that the other members do not wait for a timeout. */
   close(): void {
     clearInterval(this.#timer);

@@ -31,15 +31,25 @@ export function limitRefusedTokens(
   });
 }
 
+/**
+ * Rejects every request to a stale member of a cluster. Guests, agents and machines with a ticket
+ * identify themselves without a token of the master, so this does not depend on tokens.
+ */
+export function refuseIfStale(app: FastifyInstance, requireCurrent: () => void): void {
+  app.addHook('onRequest', async () => requireCurrent());
+}
+
 /** Routes of a bridge, for an HTTP server such as that of `createSaltApi`. */
 export type BridgePlugin = Required<NonNullable<OpenExtension['routes']>[number]>;
 
 /**
  * Creates the plugin.
  * @param contributions - called when a server is created
+ * @param requireCurrent - called before each request; throws at a stale member of a cluster
  */
 export function createBridgePlugin(
   contributions: () => readonly Pick<BridgeContribution, 'addRoutes' | 'rpc'>[],
+  requireCurrent: () => void,
 ): BridgePlugin {
   return {
     prefix: '/bridge/v1',
@@ -51,6 +61,7 @@ export function createBridgePlugin(
       // Schemas of routes are documentation: handlers validate bodies after they know the caller.
       app.setValidatorCompiler(() => () => true);
       app.setSerializerCompiler(() => writeJson);
+      refuseIfStale(app, requireCurrent);
       limitRefusedTokens(app);
       app.setErrorHandler((error, { url }, reply) => sendBridgeError(error, reply, url));
       for (const { addRoutes } of contributions()) addRoutes?.(app, server);

@@ -14,7 +14,7 @@ export interface Cluster {
   status(): ClusterStatus;
   /** Counts the calls that callers of this member wait for. */
   readonly calls: CallGate;
-  /** Whether this member was isolated from the others for so long that its data may be outdated. */
+  /** Whether this member may lack entries of the log for longer than `stale_after`. */
   isStale(): boolean;
   /**
    * Returns whether a member has left, or has been silent for so long that others continue its

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
 import test from 'ava';
 import fastify, { type LightMyRequestResponse } from 'fastify';
-import { limitRefusedTokens } from '#heat-bridge/http/bridge-plugin.ts';
+import { limitRefusedTokens, refuseIfStale } from '#heat-bridge/http/bridge-plugin.ts';
 import { sendBridgeError } from '#heat-bridge/http-problems.ts';
 import { AuthenticationError } from '#master';
 import { within } from '../helpers/deadline.ts';
@@ -240,6 +240,21 @@ test('tokens that are good are never too many', async (t) => {
   limitRefusedTokens(app, () => 0);
   app.get('/', async () => ({}));
   for (let count = 0; count < 150; count += 1) t.is((await app.inject('/')).statusCode, 200);
+});
+
+test('a stale member of a cluster rejects every request to the bridge', async (t) => {
+  const member = { isStale: false };
+  const requireCurrent = (): void => {
+    if (member.isStale) throw new AuthenticationError('ERR_EAUTH_UNAVAILABLE', 'stale');
+  };
+  const app = fastify();
+  t.teardown(() => app.close());
+  refuseIfStale(app, requireCurrent);
+  app.setErrorHandler((error, _request, reply) => sendBridgeError(error, reply));
+  app.get('/guest/any', async () => ({}));
+  t.is((await app.inject('/guest/any')).statusCode, 200);
+  member.isStale = true;
+  t.is((await app.inject('/guest/any')).statusCode, 503);
 });
 
 // Plans over HTTP, by the tokens of Salt's HTTP API.

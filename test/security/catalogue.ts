@@ -2284,6 +2284,7 @@ export const catalogue: readonly Threat[] = [
       clusterMasters(
         'a master that was cut off for long refuses minions and tokens until it is back',
       ),
+      clusterMasters('a master that receives no entries of the log becomes stale'),
     ],
   },
   {
