@@ -4,6 +4,7 @@
  * with long integers, directories, and file system errors. It imports no other room.
  */
 
+export { addressOwner } from './address-owner.ts';
 export { addressSet } from './address-set.ts';
 export { type AllowedEndpoint, originOf, parseAllowedEndpoints } from './allowed-endpoints.ts';
 export { createBoundedMap } from './bounded-map.ts';
@@ -14,6 +15,8 @@ export { compileSchema, type SchemaCheck } from './compile-schema.ts';
 export { createDnsResolver } from './dns-resolver.ts';
 export { type ErrorEntry, SaltbridgeError } from './errors.ts';
 export { escapeMarkup } from './escape-markup.ts';
+export { type FairSlot, FairSlots } from './fair-slots.ts';
+export { FairTable, type FairTableOptions } from './fair-table.ts';
 export { FileReloader } from './file-reloader.ts';
 export {
   type ConfiguredEndpoint,
@@ -43,6 +46,15 @@ export {
   type KeystoneCredentials,
   readToken,
 } from './keystone.ts';
+export {
+  defineLimits,
+  type Limit,
+  LimitExceeded,
+  type LimitOwner,
+  type LimitRow,
+  type LimitTable,
+  type LimitValues,
+} from './limits.ts';
 export { mapMaybePromise } from './map-maybe-promise.ts';
 export { MultiMap } from './multi-map.ts';
 export { nearestName } from './nearest-name.ts';
