@@ -14,10 +14,15 @@ export function ownerNameOf(subject: Subject): string {
       return `user:${subject.eauth ?? ''}:${subject.name}`;
     case 'project':
       // All users of a project share its registrations.
-      return `${ofProject}${subject.project.id}`;
+      return ownerNameOfProject(subject.project.id);
     default:
       return `${subject.kind}:${subject.name}`;
   }
+}
+
+/** Returns the name of the owner for all users of a project. */
+export function ownerNameOfProject(project: string): string {
+  return `${ofProject}${project}`;
 }
 
 /** Returns the project id in the name of an owner, or `undefined` if the owner is no project. */

@@ -57,8 +57,11 @@ export interface DeploymentsModule
   readonly api: StacksApi;
   /** Returns the API for another requester, whose rules apply to the stacks that it registers. */
   as(requester: AuditRequester, subject: Subject): StacksApi;
-  /** Removes a retired minion from all stacks. Resolves when the change is durable. */
-  dismiss(minion: string): Promise<void>;
+  /**
+   * Removes a retired minion from stacks. Resolves when the change is durable.
+   * @param owner - owner of the stacks; default: all stacks
+   */
+  dismiss(minion: string, owner?: string): Promise<void>;
 }
 
 /** Name of the service that owns registrations of the local socket. */
@@ -176,7 +179,7 @@ export async function openDeployments(
         // Only one member of a cluster reports them, so that nothing is counted twice.
         open: followers.isActive ? records.open : [],
       }),
-    dismiss: (minion) => registry.dismiss(minion),
+    dismiss: (minion, owner) => registry.dismiss(minion, owner),
     start: () => {
       codeRunner.goOn();
       if (state.cluster === undefined) followers.begin(closing);

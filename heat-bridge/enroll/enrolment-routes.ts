@@ -155,6 +155,7 @@ function requireEnrolmentRight(
   const resource = {
     call: { fun: right, args: [], kwargs },
     minions: [id],
+    project,
   };
   const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy);
   if (effect === 'deny') {

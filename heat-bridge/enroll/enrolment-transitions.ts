@@ -32,6 +32,8 @@ export interface TransitionParts extends EnrolmentParts {
   readonly spent: Pick<UsedTickets, 'add'>;
   /** Ends the data of an id outside of enrolments. Called before anything else ends. */
   readonly onRetire: (id: string) => Promise<void>;
+  /** Ends what a project registered for an id, whose ticket ended unused. */
+  readonly onRelease: (id: string, project: string) => Promise<void>;
 }
 
 /** Time that a machine has to sign in after its key was accepted, in milliseconds. */
@@ -238,10 +240,11 @@ export class EnrolmentTransitions {
     over: Enrolment,
     { keepsKey }: { readonly keepsKey: boolean },
   ): Promise<void> {
-    const { book, admission, onRetire } = this.#parts;
-    const { id } = live;
-    // An unused ticket has no data elsewhere to end.
+    const { book, admission, onRetire, onRelease } = this.#parts;
+    const { id, number, project } = live;
     if (live.state !== 'open' || over.state === 'retired') await onRetire(id);
+    // The id may become a guest of another project, unless a newer ticket replaced this one.
+    else if (book.liveOf(id)?.number === number) await onRelease(id, project);
     if (keepsKey) await book.put(over);
     else await book.putEnd(over);
     await this.#spend(live);

@@ -5,7 +5,7 @@
 
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import Type, { type TObject, type TSchema } from 'typebox';
-import type { Subject } from '#acl';
+import { mayCallCommand, type Subject } from '#acl';
 import {
   type AuditRequester,
   AuthorizationError,
@@ -103,6 +103,10 @@ export function addRegistrationRoutes<Registration, Info, Details>(
   const add = async (request: FastifyRequest, given: object, replaces: boolean): Promise<Info> => {
     const { subject, policy, stop } = await tokenHolderOf(request, server, host);
     stop();
+    // A caller without the right causes no further work.
+    if (!mayCallCommand(subject, right, policy)) {
+      throw new AuthorizationError(`no rule permits ${right}`);
+    }
     const { registration, minions } = kind.read(given, subject);
     const resource = {
       call: { fun: right, args: [], kwargs: new Map<string, string>() },

@@ -55,7 +55,7 @@ export function groupsOf({ globs, nodegroups, projects }: HandleGroups): HandleG
 
 /**
  * Compiles a test whether a minion is in any of the groups. The test reads current memberships on
- * each call. The groups of a project contain no minion that was enrolled for another project.
+ * each call. The groups of a project contain its own guests only.
  */
 export function compileGroups(
   { globs = [], nodegroups = [], projects = [], owner = '' }: HandleGroups & { owner?: string },
@@ -66,7 +66,7 @@ export function compileGroups(
   const own = projectOfOwner(owner);
   return (minion) => {
     const project = names.size === 0 && own === undefined ? undefined : projectOf(minion);
-    if (own !== undefined && project !== undefined && project !== own) return false;
+    if (own !== undefined && project !== own) return false;
     if (tests.some((test) => test(minion))) return true;
     if (project !== undefined && names.has(project)) return true;
     return nodegroups.some((name) => isInNodegroup(minion, name));

@@ -60,6 +60,8 @@ export interface SignalsModule
    * is durable.
    */
   dismiss(minion: string): Promise<void>;
+  /** Removes a minion from all handles of an owner. Resolves when the change is durable. */
+  release(minion: string, owner: string): Promise<void>;
 }
 
 /** Handles that belong to a stack. */
@@ -205,6 +207,7 @@ export async function openSignals(
       return [...dead, ...records.flatMap((it) => (it ? outboxEntryOf(it, 'held') : []))];
     },
     metrics: () => outboxFamilies(outbox, reports.over, now()),
+    release: (minion, owner) => handles.dismiss(minion, owner),
     dismiss: async (minion) => {
       await handles.dismiss(minion);
       await held.dismiss(minion);

@@ -19,6 +19,7 @@ export class LivePolicy {
   readonly #options: Omit<LivePolicyOptions, 'config'>;
   #policy: Policy;
   #config: MasterConfig;
+  #projectOf: (id: string) => string | undefined = () => undefined;
   /** Policies of tokens that store their rights, by these rights. */
   readonly #ofTokens = new Map<string, Policy>();
 
@@ -36,6 +37,11 @@ export class LivePolicy {
   /** Current policy. */
   get current(): Policy {
     return this.#policy;
+  }
+
+  /** Sets the function that returns the project of a guest. Default: no minion is a guest. */
+  set projectOf(find: (id: string) => string | undefined) {
+    this.#projectOf = find;
   }
 
   /** Current facts that rules use in addition to the question. */
@@ -83,6 +89,7 @@ export class LivePolicy {
       ...policySyntax,
       target: (tgt, tgtType) => targets.compileRight({ tgt, tgtType }, nodegroups),
       pillarOf: (id, path) => pillarText(factsOf(id), path),
+      projectOf: (id) => this.#projectOf(id),
       now,
     };
   }

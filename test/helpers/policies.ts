@@ -17,6 +17,8 @@ export interface PolicyFixture {
   readonly pillar?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** What a target says of each minion; default: nothing is known of any but its id. */
   readonly target?: (tgt: string, tgtType: string) => MinionTest;
+  /** Project of a guest. Default: no minion is a guest. */
+  readonly projectOf?: (id: string) => string | undefined;
   /** Milliseconds since 1970. Default: 0. */
   readonly now?: () => number;
 }
@@ -25,12 +27,14 @@ export interface PolicyFixture {
 function policyPolicyFixture({
   pillar = {},
   target = idTargets,
+  projectOf = () => undefined,
   now = () => 0,
 }: PolicyFixture = {}): PolicyEnvironment {
   return {
     ...policySyntax,
     target,
     pillarOf: (id, path) => pillar[id]?.[path],
+    projectOf,
     now,
   };
 }

@@ -501,6 +501,7 @@ async function createFixture(steps: Steps): Promise<ClaimFixture> {
     spent: { add: () => steps.next() },
     admission,
     onRetire: () => steps.next(),
+    onRelease: () => steps.next(),
     tell: () => {},
     now,
   });
