@@ -1,6 +1,6 @@
 /** Opens software deployments from their parts, and reads their options. */
 
-import type { Subject } from '#acl';
+import { mayCallCommand, type Subject } from '#acl';
 import {
   type Ask,
   type CommandsService,
@@ -116,7 +116,11 @@ export async function openDeployments(
     registerHandles: (minion, handles) =>
       registerHandles({ stack, minion, handles, signals, stacks: registry.all, log }),
     resolve: (deployment) =>
-      resolveCall(deployment, { commands: commands.catalog, code: codeCatalog }),
+      resolveCall(deployment, {
+        commands: commands.catalog,
+        code: codeCatalog,
+        mayCall: (command) => mayCallCommand(stack.subject, command, host.policy()),
+      }),
     run: (record, subject, isResumed) => runs.run(record, subject, isResumed),
     deliver: async (delivery) => {
       const signalHandle = createHandleSignaller(stack, signals);
