@@ -23,6 +23,7 @@ import {
   streamOver,
   subscribeOver,
 } from './fail-over.ts';
+import { clientLimits } from './limits.ts';
 import type { MethodCaller, NamedMethod } from './rpc-client.ts';
 
 /** Returns a method of the table with its name. */
@@ -113,16 +114,10 @@ interface KeptJob {
   readonly notSent: readonly string[];
 }
 
-/**
- * Maximum number of simultaneous publications of a process. Each of them must be looked up if the
- * master stops. The others wait here, and it is certain that they were not sent.
- */
-const maxPublishing = 32;
-
 export class SettledJobs {
   readonly #source: MasterSource;
   readonly #nextJid: () => string;
-  readonly #publishing = new Semaphore(maxPublishing);
+  readonly #publishing = new Semaphore(clientLimits.publications);
   #waiting = 0;
 
   /** @param nextJid - returns unique job ids */

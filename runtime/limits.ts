@@ -4,7 +4,6 @@
  */
 
 import { type ErrorEntry, SaltbridgeError } from './errors.ts';
-import type { Rate } from './rate-limits.ts';
 
 export const limitErrors = {
   ERR_LIMIT: {
@@ -33,6 +32,13 @@ export type LimitOwner =
   | 'token'
   | 'user';
 
+/** Rate limit: `perSecond` on average, `burst` at once. */
+export interface Rate {
+  /** Average number per second. 0 means unlimited. */
+  readonly perSecond: number;
+  readonly burst: number;
+}
+
 /** Amounts of a limit. An amount that is left out is unlimited. */
 export interface LimitValues {
   /** Maximum amount of one owner. */
@@ -54,6 +60,8 @@ export interface LimitRow extends LimitValues {
   readonly owner: LimitOwner;
   /** Option that changes the amounts, or `undefined` if they are constant. */
   readonly option?: string;
+  /** Amounts in words, if they depend on the machine or on another limit. */
+  readonly amounts?: string;
   /** Effect of exceeding the limit, as a sentence. */
   readonly effect: string;
   /** Code of the error that the caller gets, if any. */

@@ -40,12 +40,18 @@ export class BodyReader {
 
   /**
    * Parses a body.
+   * @param owner owner of the body for the limit of threads
    * @param isCommand whether `arg` and `kwarg` of a form are arguments of a function
    * @throws SaltApiError ERR_HTTP_FORMAT, ERR_HTTP_BODY, ERR_HTTP_BUSY
    */
-  async read(contentType: string | undefined, bytes: BodyBytes, isCommand: boolean): Promise<Body> {
+  async read(
+    owner: string,
+    contentType: string | undefined,
+    bytes: BodyBytes,
+    isCommand: boolean,
+  ): Promise<Body> {
     if (bytes.length === 0) return { value: undefined, text: '' };
-    const read = this.#readerFor(contentType, isCommand);
+    const read = this.#readerFor(owner, contentType, isCommand);
     const text = await this.#decode(bytes);
     return { value: await read(text), text };
   }
@@ -60,11 +66,12 @@ export class BodyReader {
 
   /**
    * Parses arguments as typed on a command line.
+   * @param owner owner of the texts for the limit of threads
    * @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY
    */
-  readWords(words: readonly string[]): Promise<FunctionArguments> {
+  readWords(owner: string, words: readonly string[]): Promise<FunctionArguments> {
     return this.#asCallers('arguments in the syntax of the command line', () =>
-      this.#arguments.readWords(words),
+      this.#arguments.readWords(owner, words),
     );
   }
 
@@ -85,6 +92,7 @@ export class BodyReader {
   }
 
   #readerFor(
+    owner: string,
     contentType: string | undefined,
     isCommand: boolean,
   ): (text: string) => Promise<WireValue> {
@@ -95,10 +103,10 @@ export class BodyReader {
       case 'text/plain':
         return (text) => this.#jsonOrText(text);
       case 'application/x-www-form-urlencoded':
-        return (text) => this.#form(text, isCommand);
+        return (text) => this.#form(owner, text, isCommand);
       case 'application/x-yaml':
       case 'text/yaml':
-        return (text) => this.#yaml(text);
+        return (text) => this.#yaml(owner, text);
       default:
         throw new SaltApiError('ERR_HTTP_FORMAT', 'expected a body of JSON, YAML or a form');
     }
@@ -125,24 +133,24 @@ export class BodyReader {
     return this.#scheduler.run(readJsonInSteps(text, limits));
   }
 
-  #form(text: string, isCommand: boolean): Promise<WireMap> {
+  #form(owner: string, text: string, isCommand: boolean): Promise<WireMap> {
     return this.#asCallers('a form', async () => {
       const form: WireMap = Object.create(null);
       for (const [name, value = ''] of Object.entries(parseForm(text, this.#maxValues))) {
-        form[name] = isCommand && typedFields.has(name) ? await this.#typed(value) : value;
+        form[name] = isCommand && typedFields.has(name) ? await this.#typed(owner, value) : value;
       }
       return form;
     });
   }
 
   /** Parses the arguments of a form like the command line. */
-  async #typed(words: string | string[]): Promise<WireValue> {
-    const values = await this.#arguments.readValues([words].flat());
+  async #typed(owner: string, words: string | string[]): Promise<WireValue> {
+    const values = await this.#arguments.readValues(owner, [words].flat());
     return Array.isArray(words) ? [...values] : (values[0] ?? null);
   }
 
-  #yaml(text: string): Promise<WireValue> {
-    return this.#asCallers('plain YAML', () => this.#arguments.readYaml(text));
+  #yaml(owner: string, text: string): Promise<WireValue> {
+    return this.#asCallers('plain YAML', () => this.#arguments.readYaml(owner, text));
   }
 
   /** @param expected description of a valid text */

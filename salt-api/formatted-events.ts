@@ -2,11 +2,14 @@
  * `/ws?format_events`: the current state of jobs and minions in place of events
  * [salt/netapi/rest_cherrypy/event_processor.py].
  */
-import { LRUCache } from 'lru-cache';
+
+import type { LRUCache } from 'lru-cache';
 import type { MasterEvent } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { createBoundedMap } from '#runtime';
 import { encodeTextFrame } from './event-stream.ts';
 import { jsonText } from './json-text.ts';
+import { apiLimits } from './limits.ts';
 
 /**
  * Maximum number of jobs and of minions to store for one reader. The oldest are evicted. Salt
@@ -132,9 +135,9 @@ interface Entry {
  */
 function createEntries(maxEntries: number, maxBytes: number): LRUCache<string, Entry> {
   const minBytes = Math.ceil(maxBytes / maxEntries);
-  return new LRUCache({
-    maxSize: maxBytes,
-    sizeCalculation: ({ bytes }) => Math.max(bytes, minBytes),
+  return createBoundedMap<string, Entry>(apiLimits.formattedJobs, {
+    total: maxBytes,
+    sizeOf: ({ bytes }) => Math.max(bytes, minBytes),
   });
 }
 

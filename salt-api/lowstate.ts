@@ -1,8 +1,7 @@
 /** Commands in request bodies: a list of maps, or a single map. */
 
-import { separateKeywords } from '#master';
+import { type FunctionArguments, separateKeywords } from '#master';
 import { isKeywordText, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
-import type { BodyReader } from './body.ts';
 import { SaltApiError } from './errors.ts';
 
 /** A command as received, not yet validated. */
@@ -38,6 +37,9 @@ export function lowstatesOf(value: WireValue | undefined): Lowstate[] {
   return value;
 }
 
+/** Parses arguments as typed on a command line: see `BodyReader.readWords`. */
+export type WordReader = (words: readonly string[]) => Promise<FunctionArguments>;
+
 /**
  * Returns positional and keyword arguments. A positional text like `name=value` is a keyword
  * argument, as for minions and runners. It is converted here, because rights check keyword
@@ -47,7 +49,7 @@ export function lowstatesOf(value: WireValue | undefined): Lowstate[] {
  */
 export async function argumentsOf(
   { arg, kwarg }: Lowstate,
-  bodies: Pick<BodyReader, 'readWords'>,
+  readWords: WordReader,
   more: WireMap = {},
 ): Promise<LowstateArguments> {
   if (kwarg !== undefined && kwarg !== null && !isWireMap(kwarg)) {
@@ -60,7 +62,7 @@ export async function argumentsOf(
     else positional.push(value);
   }
   const keywords: WireMap = Object.create(null);
-  const read = words.length === 0 ? {} : (await bodies.readWords(words)).kwarg;
+  const read = words.length === 0 ? {} : (await readWords(words)).kwarg;
   return separateKeywords(positional, Object.assign(keywords, read, kwarg, more));
 }
 

@@ -9,14 +9,14 @@ import {
   type UserApi,
 } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
-import type { BodyReader } from './body.ts';
 import { batchForm, type LocalForm, localForm, subsetForm } from './command-fields.ts';
 import { SaltApiError } from './errors.ts';
-import { argumentsOf, type Lowstate, secondsOf } from './lowstate.ts';
+import { argumentsOf, type Lowstate, secondsOf, type WordReader } from './lowstate.ts';
 
 export interface LocalClientDeps {
   readonly user: UserApi;
-  readonly bodies: Pick<BodyReader, 'readWords'>;
+  /** Parses arguments of the caller. */
+  readonly readWords: WordReader;
   /** Texts for the member `warnings` of the response. */
   readonly warnings: Set<string>;
 }
@@ -32,24 +32,24 @@ const usualSubset = 3;
 
 /** Returns `{minion: value}`. The value of a minion without a return is `false`. */
 export async function runLocal(
-  { user, bodies, warnings }: LocalClientDeps,
+  { user, readWords, warnings }: LocalClientDeps,
   low: Lowstate,
   signal: AbortSignal,
 ): Promise<WireValue> {
-  const request = await toRequest(localForm(low), bodies);
+  const request = await toRequest(localForm(low), readWords);
   const updates = noteNarrowing(user.jobs.run(request, signal), warnings);
   return collect(updates, low.full_return === true);
 }
 
 /** Runs a command on a few minions that have the function. */
 export async function runSubset(
-  { user, bodies, warnings }: LocalClientDeps,
+  { user, readWords, warnings }: LocalClientDeps,
   low: Lowstate,
   signal: AbortSignal,
 ): Promise<WireValue> {
   const form = subsetForm(low);
   const subset = countOf(form.subset ?? form.sub) ?? usualSubset;
-  const request = { ...(await toRequest(form, bodies)), subset };
+  const request = { ...(await toRequest(form, readWords)), subset };
   const updates = noteNarrowing(user.jobs.run(request, signal), warnings);
   return collect(updates, low.full_return === true);
 }
@@ -58,10 +58,10 @@ export async function runSubset(
  * Starts a job and returns exactly `{jid, minions}`, or nothing if the target matches no minion.
  */
 export async function startLocal(
-  { user, bodies, warnings }: LocalClientDeps,
+  { user, readWords, warnings }: LocalClientDeps,
   low: Lowstate,
 ): Promise<WireMap> {
-  const request = await toRequest(localForm(low), bodies);
+  const request = await toRequest(localForm(low), readWords);
   const { jid, minions, missing, isNarrowed, problem } = await user.jobs.publish(request);
   if (problem !== undefined) throw brokenTarget(problem);
   if (isNarrowed === true) warnings.add(narrowedTarget);
@@ -71,14 +71,14 @@ export async function startLocal(
 
 /** Returns a map for each minion, in the order of their returns. */
 export async function runBatch(
-  { user, bodies, warnings }: LocalClientDeps,
+  { user, readWords, warnings }: LocalClientDeps,
   low: Lowstate,
   signal: AbortSignal,
 ): Promise<WireMap[]> {
   const form = batchForm(low);
   const waitSeconds = secondsOf(low, 'batch_wait');
   const request = {
-    ...(await toRequest(form, bodies)),
+    ...(await toRequest(form, readWords)),
     size: form.batch,
     failHard: form.failhard === true,
     ...(waitSeconds === undefined ? {} : { waitSeconds }),
@@ -125,17 +125,14 @@ function describeReturn(result: JobReturn, isFull: boolean): WireValue {
 }
 
 /** Converts a command to a request. Ignores all other fields of the command. */
-async function toRequest(
-  low: Lowstate & LocalForm,
-  bodies: LocalClientDeps['bodies'],
-): Promise<RunRequest> {
+async function toRequest(low: Lowstate & LocalForm, readWords: WordReader): Promise<RunRequest> {
   const { tgt, ret, jid, delimiter } = low;
   const tgtType = low.tgt_type ?? (typeof tgt === 'string' ? undefined : 'list');
   const timeoutSeconds = secondsOf(low, 'timeout');
   const gatherJobTimeoutSeconds = secondsOf(low, 'gather_job_timeout');
   return {
     tgt,
-    ...(await functionsOf(low, bodies)),
+    ...(await functionsOf(low, readWords)),
     ...(tgtType === undefined ? {} : { tgtType }),
     ...(timeoutSeconds === undefined ? {} : { timeoutSeconds }),
     ...(gatherJobTimeoutSeconds === undefined ? {} : { gatherJobTimeoutSeconds }),
@@ -149,21 +146,19 @@ async function toRequest(
 /** Returns one function with its arguments, or several with a list of arguments for each. */
 async function functionsOf(
   low: Lowstate & LocalForm,
-  bodies: LocalClientDeps['bodies'],
+  readWords: WordReader,
 ): Promise<Pick<RunRequest, 'fun' | 'arg' | 'kwarg'>> {
   const { fun, arg } = low;
-  if (typeof fun === 'string') return { fun, ...(await argumentsOf(low, bodies)) };
+  if (typeof fun === 'string') return { fun, ...(await argumentsOf(low, readWords)) };
   const ofEach: WireValue[] = [];
-  for (const value of Array.isArray(arg) ? arg : []) ofEach.push(await asArguments(value, bodies));
+  for (const value of Array.isArray(arg) ? arg : [])
+    ofEach.push(await asArguments(value, readWords));
   return { fun, arg: ofEach };
 }
 
 /** Returns the arguments of one of several functions. Keyword arguments are its last value. */
-async function asArguments(
-  value: WireValue,
-  bodies: LocalClientDeps['bodies'],
-): Promise<WireValue> {
-  return joinKeywords(await argumentsOf({ arg: value }, bodies));
+async function asArguments(value: WireValue, readWords: WordReader): Promise<WireValue> {
+  return joinKeywords(await argumentsOf({ arg: value }, readWords));
 }
 
 function isGiven(text: string | null | undefined): text is string {

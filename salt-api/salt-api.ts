@@ -17,6 +17,7 @@ import { descriptorLimit } from './descriptor-limit.ts';
 import { SaltApiError } from './errors.ts';
 import { EventEncoder, FlushTimer, StreamLimiter } from './event-stream.ts';
 import { createHostGuard, isLoopback } from './host-guard.ts';
+import { apiLimits } from './limits.ts';
 import {
   type CompleteOptions,
   completeOptions,
@@ -56,9 +57,6 @@ export interface SaltApi {
 /** Interval of writes to an event stream, in milliseconds. */
 const flushIntervalMs = 25;
 
-/** Maximum bytes of bodies from unidentified senders. */
-const openBodyBytes = { perOwner: 8_388_608, total: 67_108_864 };
-
 /** Time for requests in progress to finish on close, in milliseconds. */
 const graceMs = 5000;
 
@@ -89,9 +87,9 @@ export async function createSaltApi(
     connections: new HttpConnections(connectionLimits(complete)),
     bodies,
     answers: new AnswerWriter(bodies),
-    anonymousBodyBudget: new Budget(openBodyBytes),
+    anonymousBodyBudget: new Budget(apiLimits.openBodies),
     streams: new StreamLimiter(complete.streams, complete.streamsPerToken),
-    sendPool: new SendPool({
+    sendPool: new SendPool(apiLimits.streamBytes, {
       messageBytes: complete.maxEventSize,
       totalBytes: complete.streamBytes,
     }),

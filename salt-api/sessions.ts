@@ -5,6 +5,7 @@
 
 import { createHash, randomBytes } from 'node:crypto';
 import { createBoundedMap } from '#runtime';
+import { apiLimits } from './limits.ts';
 
 /** A user's session. */
 export interface Session {
@@ -85,7 +86,7 @@ export interface MemorySessionsOptions {
 /** Sessions of one server. They end with it, and users must log in again. */
 export class MemorySessions implements Sessions {
   readonly #options: MemorySessionsOptions;
-  readonly #held = createBoundedMap<string, StoredSession>(maxSessions);
+  readonly #held = createBoundedMap<string, StoredSession>(apiLimits.sessions);
 
   constructor(options: MemorySessionsOptions) {
     this.#options = options;

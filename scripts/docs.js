@@ -1,7 +1,7 @@
 // Makes the API reference (docs/api, a folder for each entry of the package) from the declarations, and the API reports (docs/reports), which are committed so that a change of a
 // promise shows in review. docs/rpc.md is made from the method table, the table of options in
 // docs/configuration.md from the option rows, the tables of docs/compatibility.md from the
-// compatibility table, and those of docs/errors.md from the error tables. With --check it only compares them and the reports.
+// compatibility table, those of docs/errors.md from the error tables, and that of docs/limits.md from the tables of limits. With --check it only compares them and the reports.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -105,6 +105,7 @@ documentMethods();
 await import('./options-doc.js');
 await import('./compatibility-doc.js');
 await import('./errors-doc.ts');
+await import('./limits-doc.ts');
 const emitted = path.join(temporary, 'emitted');
 emitDeclarations(emitted);
 mkdirSync(path.join(root, 'docs', 'reports'), { recursive: true });

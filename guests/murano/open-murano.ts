@@ -11,6 +11,7 @@ import {
 } from '#heat-bridge';
 import type { ExtensionHost } from '#master';
 import { Budget, KeyedMutex } from '#runtime';
+import { guestLimits } from '../limits.ts';
 import {
   type ExecutionPlan,
   ExecutionPlanError,
@@ -78,7 +79,7 @@ export function openMurano(
   const options = readMuranoOptions(section, path.dirname(host.config.confFile));
   /** Serializes the execution plans of each guest, in the order of arrival. */
   const guests = new KeyedMutex();
-  const waiting = new Budget(waitingPlans);
+  const waiting = new Budget(guestLimits.waitingPlans);
   return {
     execute: async (guest, request) => {
       const read = readExecutionPlan(request.text, request.messageId);
@@ -111,12 +112,6 @@ export function openMurano(
     },
   };
 }
-
-/**
- * Maximum number of waiting and running execution plans: of one caller for one guest, and in
- * total.
- */
-const waitingPlans = { perOwner: 64, total: 10_000 };
 
 /**
  * Converts an error about the execution plan.

@@ -6,12 +6,11 @@ import { AuthenticationError } from '#master';
 import { compileSchema, TokenBuckets } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { describeRoute, parseForm } from '../http/route-schema.ts';
+import { bridgeLimits } from '../limits.ts';
 import type { Enrolment } from './enrolment.ts';
 import { ClaimBody, FailureBody, type TicketClaimHandler } from './ticket-claims.ts';
 import type { MachineIdentity } from './tickets.ts';
 
-/** Rate of rejected claims and reports from one address. Above it, requests are rejected unread. */
-const refusedTicketRate = { perSecond: 1, burst: 60 };
 /** Maximum size of a request body, in bytes. */
 const machineBodyLimit = 8192;
 
@@ -36,7 +35,7 @@ interface ClaimAnswer {
 export class MachineRequests {
   readonly #claims: TicketClaimHandler;
   readonly #tokenOf: (enrolment: Enrolment) => string | undefined;
-  readonly #refused = new TokenBuckets(refusedTicketRate);
+  readonly #refused = new TokenBuckets(bridgeLimits.refusedTickets);
 
   constructor(claims: TicketClaimHandler, tokenOf: (enrolment: Enrolment) => string | undefined) {
     this.#claims = claims;

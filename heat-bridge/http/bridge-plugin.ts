@@ -5,11 +5,7 @@ import { AuthenticationError, type OpenExtension } from '#master';
 import { TokenBuckets, writeJson } from '#runtime';
 import type { BridgeContribution } from '../bridge-extension.ts';
 import { sendBridgeError } from '../http-problems.ts';
-
-/**
- * Rate of rejected tokens from one address. Each may cause a request to Keystone [THREATS A-04].
- */
-const refusedTokenRate = { perSecond: 20, burst: 100 };
+import { bridgeLimits } from '../limits.ts';
 
 /**
  * Rejects requests (429) from an address that has sent too many rejected tokens (401), without
@@ -20,7 +16,7 @@ export function limitRefusedTokens(
   app: FastifyInstance,
   now: () => number = () => performance.now(),
 ): void {
-  const refused = new TokenBuckets(refusedTokenRate, now);
+  const refused = new TokenBuckets(bridgeLimits.refusedTokens, now);
   app.addHook('onRequest', async ({ ip }) => {
     if (refused.take(ip, 0) === 0) return;
     const text = 'too many rejected tokens from this address; try again later';

@@ -7,6 +7,7 @@ import {
   retryDelayMs,
   sleepUntilAborted,
 } from '#runtime';
+import { bridgeLimits } from '../limits.ts';
 import type { DeliveryOutcome } from '../openstack/service-answer.ts';
 import {
   type Destination,
@@ -87,7 +88,7 @@ export class DeliveryWorker implements PendingSignals {
 
   constructor(options: DeliveryWorkerOptions) {
     this.#options = options;
-    this.#endpoints = new KeyedSemaphore(options.pace.perEndpoint);
+    this.#endpoints = new KeyedSemaphore(bridgeLimits.deliveries, options.pace.perEndpoint);
   }
 
   /** Starts with the pending signals of the outbox. Sends nothing after `ended` fires. */

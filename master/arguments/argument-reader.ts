@@ -14,6 +14,7 @@ import {
   parseArguments,
   toPlainValue,
 } from './arguments.ts';
+import { argumentLimits } from './limits.ts';
 import { parseYaml } from './yaml.ts';
 
 /** Text to read as YAML, values or command-line words. */
@@ -57,9 +58,6 @@ const maxInline = 1024;
 /** Time limit for one text in a worker thread, in milliseconds. */
 const deadlineMs = 10_000;
 
-/** Maximum number of texts that wait for a worker thread. */
-const maxWaiting = 256;
-
 /**
  * Reads YAML that callers send. Short texts are read immediately, longer ones in a worker thread
  * with a deadline. Its errors are SyntaxError for invalid text, and WorkerPoolError if no thread
@@ -75,31 +73,33 @@ export class ArgumentReader {
     this.#maxValues = maxValues;
     this.#scheduler = scheduler;
     const script = new URL('./text-worker.ts', import.meta.url);
-    this.#pool = new WorkerPool({ script, deadlineMs, maxWaiting });
+    this.#pool = new WorkerPool(argumentLimits.textThreads, { script, deadlineMs });
   }
 
   /**
    * Reads arguments as typed on a command line.
+   * @param owner owner of the texts for the limit of threads
    * @param noParse names of keywords whose value stays text
    */
   async readWords(
+    owner: string,
     inputs: readonly string[],
     noParse: readonly string[] = [],
   ): Promise<FunctionArguments> {
-    const value = await this.#read({ kind: 'words', inputs, noParse });
+    const value = await this.#read(owner, { kind: 'words', inputs, noParse });
     const { arg, kwarg } = isWireMap(value) ? value : {};
     return { arg: Array.isArray(arg) ? arg : [], kwarg: isWireMap(kwarg) ? kwarg : {} };
   }
 
   /** Reads one plain value from each text. None is treated as a keyword. */
-  async readValues(inputs: readonly string[]): Promise<readonly WireValue[]> {
-    const values = await this.#read({ kind: 'values', inputs });
+  async readValues(owner: string, inputs: readonly string[]): Promise<readonly WireValue[]> {
+    const values = await this.#read(owner, { kind: 'values', inputs });
     return Array.isArray(values) ? values : [];
   }
 
   /** Reads one YAML document that is limited to JSON's features. */
-  readYaml(text: string): Promise<WireValue> {
-    return this.#read({ kind: 'yaml', text, maxValues: this.#maxValues });
+  readYaml(owner: string, text: string): Promise<WireValue> {
+    return this.#read(owner, { kind: 'yaml', text, maxValues: this.#maxValues });
   }
 
   /** Ends the worker threads. */
@@ -107,15 +107,15 @@ export class ArgumentReader {
     return this.#pool.close();
   }
 
-  async #read(task: TextTask): Promise<WireValue> {
+  async #read(owner: string, task: TextTask): Promise<WireValue> {
     const characters = sizeOf(task);
-    if (characters > maxInline) return this.#readInThread(task);
+    if (characters > maxInline) return this.#readInThread(owner, task);
     readingSteps.publish({ characters, values: 0 });
     return readText(task);
   }
 
-  async #readInThread(task: TextTask): Promise<WireValue> {
-    const answer = await this.#pool.run(task);
+  async #readInThread(owner: string, task: TextTask): Promise<WireValue> {
+    const answer = await this.#pool.run(task, owner);
     if (!answer.ok) throw new SyntaxError(answer.problem);
     const limits = { maxValues: this.#maxValues, isStrict: false };
     return this.#scheduler.run(readJsonInSteps(answer.json, { ...markedJson, ...limits }));

@@ -52,7 +52,7 @@ export async function createAuth(deps: AuthDeps) {
     store,
     seal,
     sign: (keyString) =>
-      rsa.run({ kind: 'sign-key-string', masterKey: masterKeys.privateKey, keyString }),
+      rsa.run({ kind: 'sign-key-string', masterKey: masterKeys.privateKey, keyString }, 'master'),
     serialBlock: fixed.publishSerialBlock,
     now,
     cluster,
@@ -99,7 +99,9 @@ export async function createAuth(deps: AuthDeps) {
       now,
       log: context.log.child({ component: 'requests' }),
     }),
-    tokens: new TokenCheck((pem, token) => rsa.run({ kind: 'check-token', pem, token })),
+    tokens: new TokenCheck((pem, token, owner) =>
+      rsa.run({ kind: 'check-token', pem, token }, owner),
+    ),
     lastHeard,
     revocation,
     /** Ids whose previous owners had jobs. */

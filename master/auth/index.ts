@@ -20,6 +20,7 @@ export {
   DropConnectionError,
   type Handler,
   type Reply,
+  requestOwner,
   send,
   sendLater,
   type VerifiedRequest,

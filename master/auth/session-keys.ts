@@ -15,7 +15,7 @@ import {
   parseKeyString,
   unpackLocal,
 } from '#minion-protocol';
-import { makeDirectory, readTextIfPresent, Semaphore, writeFileAtomically } from '#runtime';
+import { Mutex, makeDirectory, readTextIfPresent, writeFileAtomically } from '#runtime';
 import {
   Bytes,
   type Change,
@@ -414,7 +414,7 @@ export class PublishKey {
   #nextSerial: number;
   #reservedUpTo: number;
   /** Serialises writes of the record, so that an old key never overwrites a new one. */
-  readonly #turn = new Semaphore(1);
+  readonly #turn = new Mutex();
   /** Revision of the record in a cluster. 0 if there is none. */
   #revision = 0;
 

@@ -14,6 +14,7 @@ import type { JobDispatcher } from './dispatcher.ts';
 import type { Job } from './job.ts';
 import { isFailureCode } from './job-return.ts';
 import type { JobRecord } from './job-row.ts';
+import { jobLimits } from './limits.ts';
 
 /**
  * Returns the minions that answer `saltutil.find_job` with a non-empty map. The round ends when all
@@ -149,12 +150,6 @@ function explainSilence(
   return silent(heardAt === undefined ? 'never-heard' : 'not-heard-since');
 }
 
-/**
- * Maximum number of pending events of a job. Exceeds the size of any fleet, and each minion returns
- * once.
- */
-const maxWaitingNews = 1_000_000;
-
 /** Event of a followed job. */
 type JobNews =
   | { readonly type: 'return'; readonly result: JobReturn }
@@ -193,7 +188,7 @@ interface FollowedJob {
 
 /** Creates the queue for the returns of a job, which may arrive before the job is followed. */
 export function createJobEventQueue(): BoundedQueue<JobNews> {
-  return new BoundedQueue(maxWaitingNews, tooManyNews);
+  return new BoundedQueue(jobLimits.jobNews, tooManyNews);
 }
 
 /**

@@ -1,8 +1,6 @@
 import { BoundedQueue } from '#runtime';
 import { type JobUpdate, MasterError } from '../api/index.ts';
-
-/** Maximum number of pending updates. Exceeds the size of any fleet. */
-const maxWaitingUpdates = 1_000_000;
+import { jobLimits } from './limits.ts';
 
 /** Event in one of the jobs. */
 export type JobsEvent =
@@ -14,7 +12,7 @@ export type JobsEvent =
 /** Follows several jobs concurrently, as one stream. */
 export class ParallelJobs {
   readonly #run: (minions: readonly string[]) => AsyncIterable<JobUpdate>;
-  readonly #events = new BoundedQueue<JobsEvent>(maxWaitingUpdates, tooManyUpdates);
+  readonly #events = new BoundedQueue<JobsEvent>(jobLimits.parallelJobUpdates, tooManyUpdates);
   #running = 0;
 
   constructor(run: (minions: readonly string[]) => AsyncIterable<JobUpdate>) {

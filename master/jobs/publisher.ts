@@ -8,8 +8,9 @@ import {
   type SigningAlgorithm,
   sealValue,
 } from '#minion-protocol';
-import { Semaphore } from '#runtime';
+import { Mutex, Semaphore } from '#runtime';
 import type { Auth, PublishKey } from '../auth/index.ts';
+import { jobLimits } from './limits.ts';
 import type { PublicationId, PublicationLog } from './publication-log.ts';
 
 /** Recipients of a publication. */
@@ -45,20 +46,14 @@ export interface PublicationSlot {
 }
 
 /**
- * Maximum number of publications that are signed concurrently. Waiting for a thread takes longer
- * than signing, so that sequential signing would be limited to a few hundred per second.
- */
-const signedAtOnce = 16;
-
-/**
  * Signs publications and sends them through the transports [WIRE 11]. Each publication is encrypted
  * once, regardless of the number of minions. Publications are signed concurrently and sent in the
  * order of their serials, because a minion drops one with a lower serial.
  */
 export class Publisher {
   readonly #options: PublisherOptions;
-  readonly #signatures = new Semaphore(signedAtOnce);
-  readonly #serials = new Semaphore(1);
+  readonly #signatures = new Semaphore(jobLimits.signedAtOnce);
+  readonly #serials = new Mutex();
   readonly #turns = new TurnQueue();
 
   constructor(options: PublisherOptions) {
@@ -114,7 +109,7 @@ export class Publisher {
     const signature =
       masterKey === undefined
         ? undefined
-        : await rsa.run({ kind: 'sign', masterKey, bytes, algorithm });
+        : await rsa.run({ kind: 'sign', masterKey, bytes, algorithm }, 'master');
     return { serial, envelope: publicationEnvelope(bytes, signature, algorithm) };
   }
 

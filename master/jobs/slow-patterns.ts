@@ -1,6 +1,7 @@
 import { compilePattern, type PatternCompiler } from '#minion-protocol';
 import { WorkerPool, WorkerPoolError } from '#runtime';
 import { badTarget } from '../arguments/index.ts';
+import { jobLimits } from './limits.ts';
 
 /** Regular expression, with the texts to test. */
 export interface SlowQuestion {
@@ -27,7 +28,7 @@ export class SlowPatternRunner {
   /** @param options `budgetMs`: time limit for one target, in milliseconds. Default: 250 */
   constructor(options: { readonly budgetMs?: number } = {}) {
     this.#budgetMs = options.budgetMs ?? slowBudgetMs;
-    this.#pool = new WorkerPool({
+    this.#pool = new WorkerPool(jobLimits.slowPatternThreads, {
       script: new URL('./slow-pattern-worker.ts', import.meta.url),
       threads: 1,
       deadlineMs: this.#budgetMs,
@@ -37,11 +38,12 @@ export class SlowPatternRunner {
 
   /**
    * Returns for each question whether its texts match, in their order.
+   * @param owner minion for which they are asked. Default: the unrestricted users
    * @throws MasterError ERR_BAD_TGT if it takes too long
    */
-  async run(questions: readonly SlowQuestion[]): Promise<boolean[][]> {
+  async run(questions: readonly SlowQuestion[], owner = ''): Promise<boolean[][]> {
     try {
-      return await this.#pool.run(questions);
+      return await this.#pool.run(questions, owner);
     } catch (error) {
       if (!(error instanceof WorkerPoolError) || error.reason !== 'deadline') throw error;
       const reason = `a regular expression of the target exceeds ${this.#budgetMs} ms over all minions; simplify it`;
@@ -86,15 +88,16 @@ export class SlowPatterns {
 
   /**
    * Tests the collected texts.
+   * @param owner minion for which they are tested. Default: the unrestricted users
    * @throws MasterError ERR_BAD_TGT if it takes too long
    */
-  async settle(runner: SlowPatternRunner): Promise<void> {
+  async settle(runner: SlowPatternRunner, owner?: string): Promise<void> {
     const questions = this.#patterns.map(({ source, flags, answers }) => ({
       source,
       flags,
       texts: [...answers.keys()],
     }));
-    const results = await runner.run(questions);
+    const results = await runner.run(questions, owner);
     for (const [index, { answers }] of this.#patterns.entries()) {
       const texts = questions[index]?.texts ?? [];
       for (const [at, text] of texts.entries()) answers.set(text, results[index]?.[at] === true);

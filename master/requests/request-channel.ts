@@ -236,7 +236,7 @@ export class RequestChannel {
       sigAlgo,
     };
     if (!isProven || tokens.isRemembered(accepted, tok)) return request;
-    return this.#checkToken(accepted, tok).then(() => request);
+    return this.#checkToken(accepted, tok, request.address).then(() => request);
   }
 
   #check(envelope: RequestEnvelope, load: WireValue): CheckedRequest {
@@ -254,8 +254,8 @@ export class RequestChannel {
   }
 
   /** Checks a token. Every token that is sent must be valid. */
-  async #checkToken(accepted: string, tok: Uint8Array): Promise<void> {
-    if (!(await this.#options.tokens.isGenuine(accepted, tok))) throw new Refusal('token');
+  async #checkToken(accepted: string, tok: Uint8Array, address: string): Promise<void> {
+    if (!(await this.#options.tokens.isGenuine(accepted, tok, address))) throw new Refusal('token');
   }
 
   #dispatch(request: VerifiedRequest, turn: RequestSlot): Reply | Promise<Reply> {

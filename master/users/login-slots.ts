@@ -1,14 +1,6 @@
 import { Budget, createBoundedMap, KeyedSemaphore } from '#runtime';
 import { AuthenticationError } from './errors.ts';
-
-/** Maximum number of concurrent log-ins, per address and for all addresses of a kind. */
-const limits = { perOwner: 16, total: 256 };
-
-/** Maximum number of concurrent requests to a backend, for each kind of address. */
-const maxAtBackend = 8;
-
-/** Maximum number of addresses that are remembered after a successful log-in. */
-const maxKnown = 10_000;
+import { userLimits } from './limits.ts';
 
 /** Resources of a log-in in progress. */
 export interface LoginSlot {
@@ -22,9 +14,12 @@ export interface LoginSlot {
  * Strangers cannot exhaust these limits, regardless of their number of addresses.
  */
 export class LoginSlots {
-  readonly #known = createBoundedMap<string, true>(maxKnown);
-  readonly #budgets = { known: new Budget(limits), strangers: new Budget(limits) };
-  readonly #backends = new KeyedSemaphore(maxAtBackend);
+  readonly #known = createBoundedMap<string, true>(userLimits.knownAddresses);
+  readonly #budgets = {
+    known: new Budget(userLimits.activeLogins),
+    strangers: new Budget(userLimits.activeLogins),
+  };
+  readonly #backends = new KeyedSemaphore(userLimits.backendRequests);
 
   /**
    * Reserves a slot.

@@ -1,14 +1,12 @@
 import { hash } from 'node:crypto';
 import type { UserSubject } from '#acl';
 import { createBoundedMap } from '#runtime';
-
-/** Maximum number of remembered jobs of all users. */
-const capacity = 10_000;
+import { userLimits } from './limits.ts';
 
 /** Jobs and calls that users started, by jid. The oldest are evicted. */
 export class OwnJobs {
   readonly #nextJid: () => string;
-  readonly #owners = createBoundedMap<string, string>(capacity);
+  readonly #owners = createBoundedMap<string, string>(userLimits.ownJobs);
 
   constructor(nextJid: () => string) {
     this.#nextJid = nextJid;

@@ -1,14 +1,12 @@
 import { RecentAnswers } from '#runtime';
 import type { KnownUser, LoginBackend, Standing } from './backend.ts';
+import { userLimits } from './limits.ts';
 
 /**
  * Validity of a cached status, in milliseconds. Together with the interval of {@link TokenWatch} it
  * stays well below a minute.
  */
 const maxAgeMs = 30_000;
-
-/** Maximum number of users with a cached status. */
-const maxUsers = 10_000;
 
 /** Timeout of a backend, in milliseconds. */
 const standingTimeoutMs = 10_000;
@@ -22,7 +20,7 @@ export class UserStatusChecks {
 
   /** @param monotonic monotonic clock, in milliseconds */
   constructor(monotonic: () => number) {
-    this.#answers = new RecentAnswers({ maxAgeMs, maxAnswers: maxUsers, monotonic });
+    this.#answers = new RecentAnswers({ limit: userLimits.userStatus, maxAgeMs, monotonic });
   }
 
   /** Stores the status that a log-in has just established. */

@@ -18,6 +18,7 @@ import {
   unpackLocal,
 } from '#minion-protocol';
 import { listenPrivately, SendPool, type SendQueue } from '#runtime';
+import { apiLimits } from '../limits.ts';
 
 /**
  * Maximum number of connections per socket. A `LocalClient` may stay connected for its whole life.
@@ -25,7 +26,6 @@ import { listenPrivately, SendPool, type SendQueue } from '#runtime';
 const maxConnections = 512;
 /** Buffer for one client beyond its largest event, and for all clients together, in bytes. */
 const extraBytes = 8 * 1024 * 1024;
-const totalBytes = 128 * 1024 * 1024;
 /**
  * Maximum size of a written event, in bytes. Clients only estimate the size when they enforce
  * `max_event_size`.
@@ -64,7 +64,7 @@ export class EventSockets {
   constructor(options: EventSocketOptions) {
     this.#options = options;
     const messageBytes = options.maxEventBytes;
-    this.#pool = new SendPool({ messageBytes, extraBytes, totalBytes });
+    this.#pool = new SendPool(apiLimits.localEventBytes, { messageBytes, extraBytes });
     this.#readers = this.#serve((socket) => this.#addReader(socket));
     this.#writers = this.#serve((socket) => this.#addWriter(socket));
   }

@@ -184,7 +184,7 @@ async function requireForm(
 ): Promise<SessionCaller & { readonly fields: WireMap }> {
   requireOwnSite(request);
   const caller = await requireSession(context, request);
-  const { value } = await bodyOf(context, request);
+  const { value } = await bodyOf(context, request, { caller });
   const fields = isWireMap(value) ? value : {};
   const given = Buffer.from(typeof fields.form === 'string' ? fields.form : '');
   const expected = Buffer.from(formTokenOf(caller));

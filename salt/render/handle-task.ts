@@ -1,7 +1,8 @@
 /** Handles render tasks in a worker thread. */
 
-import { LRUCache } from 'lru-cache';
+import { createBoundedMap } from '#runtime';
 import { TemplateError } from '#template';
+import { saltLimits } from '../limits.ts';
 import {
   type RenderAnswer,
   type RenderOrder,
@@ -29,7 +30,9 @@ import {
 
 /** Cache of files that came with orders, so that each is parsed once. */
 export class ReceivedFiles {
-  readonly #kept = new LRUCache<string, SourceFile>({ maxSize: 16 * 1024 * 1024 });
+  readonly #kept = createBoundedMap<string, SourceFile>(saltLimits.receivedCharacters, {
+    sizeOf: ({ text }) => Math.max(1, text.length),
+  });
 
   /** @param whitespace equal in all orders, because it comes from the master's options */
   take(source: SourceText, whitespace: TemplateWhitespace): SourceFile {
@@ -37,7 +40,7 @@ export class ReceivedFiles {
     const known = this.#kept.get(mark);
     if (known !== undefined) return known;
     const file = toSourceFile(source, whitespace);
-    this.#kept.set(mark, file, { size: Math.max(1, source.text.length) });
+    this.#kept.set(mark, file);
     return file;
   }
 }
