@@ -24,6 +24,14 @@ export const bridgeLimits = defineLimits('bridge', {
     effect: 'Further runs are rejected.',
     code: 'ERR_COMMAND_BUSY',
   },
+  commandRuns: {
+    unit: 'runs of a command at a time',
+    owner: 'caller',
+    amounts: '`concurrency: total` of all, `per_target` on each minion, `queue` waiting',
+    option: 'saltbridge:bridge:catalog',
+    effect: 'Further runs wait, and callers take turns. If the queue is full, runs are rejected.',
+    code: 'ERR_COMMAND_BUSY',
+  },
   handleBytes: {
     unit: 'bytes of handles',
     owner: 'project',
