@@ -30,6 +30,22 @@ export const guestLimits = defineLimits('guests', {
     total: 16,
     effect: 'Further requests wait.',
   },
+  agentRequests: {
+    unit: 'requests at a metadata agent in progress',
+    owner: 'instance',
+    perOwner: 32,
+    total: 1_024,
+    reserved: 256,
+    effect: 'Further requests are rejected (429), and their bodies are not read.',
+  },
+  agentLookUps: {
+    unit: 'questions of an agent to Neutron at a time',
+    owner: 'network',
+    total: 16,
+    reserved: 4,
+    waiting: { perOwner: 256, total: 4_096 },
+    effect: 'Further questions wait, and networks take turns.',
+  },
   foundInstances: {
     unit: 'instances that an agent has looked up by address',
     owner: 'none',

@@ -9,6 +9,13 @@ export const bridgeLimits = defineLimits('bridge', {
     effect: 'Further requests are rejected unread.',
     code: 'ERR_EAUTH_LIMIT',
   },
+  acceptedTokens: {
+    unit: 'accepted tokens that an address may use in spite of rejected ones',
+    owner: 'address',
+    perOwner: 10_000,
+    total: 100_000,
+    effect: 'The least recently used token is evicted.',
+  },
   refusedTickets: {
     unit: 'rejected claims',
     owner: 'address',

@@ -1,29 +1,54 @@
 /** HTTP routes below `/bridge/v1`: hooks and settings that all of them share. */
 
-import type { FastifyInstance } from 'fastify';
-import { AuthenticationError, type OpenExtension } from '#master';
-import { TokenBuckets, writeJson } from '#runtime';
+import { hash } from 'node:crypto';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { AuthenticationError, type HttpServerContext, type OpenExtension } from '#master';
+import { addressOwner, FairTable, TokenBuckets, writeJson } from '#runtime';
 import type { BridgeContribution } from '../bridge-extension.ts';
 import { sendBridgeError } from '../http-problems.ts';
 import { bridgeLimits } from '../limits.ts';
 
+/** Functions of {@link limitRefusedTokens}. */
+interface RefusedTokenOptions {
+  readonly tokenOf: HttpServerContext['tokenOf'];
+  /** Monotonic clock, in milliseconds. */
+  readonly now?: () => number;
+}
+
+/** Routes of guests, whose tokens and signatures cause no question to Keystone. */
+const guestRoute = /\/guest\//;
+
 /**
  * Rejects requests (429) from an address that has sent too many rejected tokens (401), without
- * reading them. Other addresses are unaffected.
- * @param now - monotonic clock, in milliseconds
+ * reading them. Other addresses are unaffected, and so are tokens that were accepted from the
+ * address before, because a proxy may forward the tokens of many tenants. Requests of guests are
+ * neither counted nor rejected: the guests behind an agent share its address.
  */
 export function limitRefusedTokens(
   app: FastifyInstance,
-  now: () => number = () => performance.now(),
+  { tokenOf, now = () => performance.now() }: RefusedTokenOptions,
 ): void {
   const refused = new TokenBuckets(bridgeLimits.refusedTokens, now);
-  app.addHook('onRequest', async ({ ip }) => {
-    if (refused.take(ip, 0) === 0) return;
+  const accepted = new FairTable<true>(bridgeLimits.acceptedTokens);
+  const keyOf = (request: FastifyRequest): string => {
+    const owner = addressOwner(request.ip);
+    return `${owner} ${hash('sha256', tokenOf(request) ?? '')}`;
+  };
+  app.addHook('onRequest', async (request) => {
+    if (guestRoute.test(request.url) || refused.take(addressOwner(request.ip), 0) === 0) return;
+    if (accepted.get(keyOf(request)) !== undefined) return;
     const text = 'too many rejected tokens from this address; try again later';
     throw new AuthenticationError('ERR_EAUTH_LIMIT', text);
   });
-  app.addHook('onResponse', async ({ ip }, { statusCode }) => {
-    if (statusCode === 401) refused.take(ip);
+  app.addHook('onResponse', async (request, { statusCode }) => {
+    if (guestRoute.test(request.url)) return;
+    const owner = addressOwner(request.ip);
+    if (statusCode === 401) {
+      accepted.delete(keyOf(request));
+      refused.take(owner);
+    } else if (statusCode < 400 && tokenOf(request) !== undefined) {
+      accepted.set(owner, keyOf(request), true);
+    }
   });
 }
 
@@ -58,7 +83,7 @@ export function createBridgePlugin(
       app.setValidatorCompiler(() => () => true);
       app.setSerializerCompiler(() => writeJson);
       refuseIfStale(app, requireCurrent);
-      limitRefusedTokens(app);
+      limitRefusedTokens(app, server);
       app.setErrorHandler((error, { url }, reply) => sendBridgeError(error, reply, url));
       for (const { addRoutes } of contributions()) addRoutes?.(app, server);
     },

@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
 import test from 'ava';
-import fastify, { type LightMyRequestResponse } from 'fastify';
+import fastify, { type FastifyRequest, type LightMyRequestResponse } from 'fastify';
 import { limitRefusedTokens, refuseIfStale } from '#heat-bridge/http/bridge-plugin.ts';
 import { sendBridgeError } from '#heat-bridge/http-problems.ts';
 import { AuthenticationError } from '#master';
@@ -206,6 +206,31 @@ test('a caller sees of the catalog what a rule permits it, and not for which min
   t.deepEqual(hidden?.json, none?.json);
 });
 
+const tokenOf = ({ headers }: FastifyRequest): string | undefined =>
+  headers['x-auth-token']?.toString();
+
+test('a flood of bad tokens ends neither known tokens of the address nor its guests', async (t) => {
+  const app = fastify();
+  t.teardown(() => app.close());
+  limitRefusedTokens(app, { tokenOf, now: () => 0 });
+  app.setErrorHandler((error, _request, reply) => sendBridgeError(error, reply));
+  const check = async ({ headers }: FastifyRequest): Promise<object> => {
+    if (headers['x-auth-token'] === 'good') return {};
+    throw new AuthenticationError('ERR_EAUTH_TOKEN', 'none');
+  };
+  app.get('/commands', check);
+  app.get('/guest/data', check);
+  const ask = async (url: string, token: string): Promise<number> =>
+    (await app.inject({ url, headers: { 'x-auth-token': token } })).statusCode;
+  // Bad requests of one guest are not counted for the agent that forwards those of all guests.
+  for (let count = 0; count < 150; count += 1) t.is(await ask('/guest/data', 'bad'), 401);
+  t.is(await ask('/commands', 'good'), 200);
+  for (let count = 0; count < 101; count += 1) await ask('/commands', 'bad');
+  t.is(await ask('/commands', 'bad'), 429);
+  t.is(await ask('/commands', 'good'), 200);
+  t.is(await ask('/guest/data', 'good'), 200);
+});
+
 // A flood of tokens that are none costs only the address that it comes from.
 
 test('a client that sends too many bad tokens waits, and no other client does', async (t) => {
@@ -213,7 +238,7 @@ test('a client that sends too many bad tokens waits, and no other client does', 
   let asked = 0;
   const app = fastify();
   t.teardown(() => app.close());
-  limitRefusedTokens(app, () => clock.now);
+  limitRefusedTokens(app, { tokenOf, now: () => clock.now });
   app.setErrorHandler((error, _request, reply) => sendBridgeError(error, reply));
   app.get('/', async ({ headers }) => {
     asked += 1;
@@ -237,7 +262,7 @@ test('a client that sends too many bad tokens waits, and no other client does', 
 test('tokens that are good are never too many', async (t) => {
   const app = fastify();
   t.teardown(() => app.close());
-  limitRefusedTokens(app, () => 0);
+  limitRefusedTokens(app, { tokenOf, now: () => 0 });
   app.get('/', async () => ({}));
   for (let count = 0; count < 150; count += 1) t.is((await app.inject('/')).statusCode, 200);
 });
