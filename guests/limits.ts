@@ -95,11 +95,19 @@ export const guestLimits = defineLimits('guests', {
     total: 64,
     effect: 'Further requests wait.',
   },
+  stackReads: {
+    unit: 'requests for the metadata of stacks at a time, spaced by `polls_per_second`',
+    owner: 'project',
+    total: 1,
+    option: 'saltbridge:bridge:deployments:polls_per_second',
+    effect: 'Further requests wait, and owners of stacks take turns.',
+  },
   deployments: {
     unit: 'deployments that run at a time',
-    owner: 'none',
+    owner: 'project',
     total: 200,
     option: 'saltbridge:bridge:deployments:max_running',
-    effect: 'Further deployments wait.',
+    effect:
+      'Further deployments wait, and owners of stacks take turns. An eighth is reserved for owners without a running deployment.',
   },
 });

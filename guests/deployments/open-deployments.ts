@@ -6,6 +6,7 @@ import {
   type CommandsService,
   type DeliveryOutcome,
   type EnrolmentModule,
+  ownerNameOf,
   type SignalsModule,
   secretsOf,
 } from '#heat-bridge';
@@ -132,7 +133,7 @@ export async function openDeployments(
         ...secretsOfLogin(delivery.login),
       ]);
     },
-    turn: () => pacer.turn(ended),
+    turn: () => pacer.turn(ownerNameOf(stack.subject), ended),
     onEnd: (record) => {
       meter.countEnd(record.end ?? 'failed');
       fireEnd(host, stack, record);
@@ -146,7 +147,7 @@ export async function openDeployments(
   });
   const followers = new StackFollowers(registry, (stack, ended) => {
     const find = async (): ReturnType<typeof findServers> => {
-      await pacer.turn(ended);
+      await pacer.turn(ownerNameOf(stack.subject), ended);
       return findServers(stack, { ask: askUntil(ended), logins });
     };
     const { intervalMs } = options;
