@@ -23,6 +23,28 @@ export const bridgeLimits = defineLimits('bridge', {
     effect: 'Further claims are rejected unread.',
     code: 'ERR_EAUTH_LIMIT',
   },
+  openEnrolments: {
+    unit: 'enrolments that wait for their machine',
+    owner: 'project',
+    amounts: '`max_open_per_project`, and `max_open` of all; a tenth is for projects without one',
+    option: 'saltbridge:bridge:enroll',
+    effect: 'The enrolment is rejected.',
+    code: 'ERR_ENROLL_FULL',
+  },
+  enrolmentRate: {
+    unit: 'new enrolments',
+    owner: 'project',
+    rate: { perSecond: 1, burst: 2_000 },
+    effect: 'The enrolment is rejected.',
+    code: 'ERR_ENROLL_FULL',
+  },
+  endedEnrolments: {
+    unit: 'ended enrolments',
+    owner: 'project',
+    perOwner: 10_000,
+    total: 100_000,
+    effect: 'The oldest is forgotten before a week has passed.',
+  },
   activeRuns: {
     unit: 'active runs',
     owner: 'caller',
