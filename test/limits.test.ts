@@ -29,7 +29,6 @@ const exempt: Readonly<Record<string, string>> = {
   'cluster/log/log-end.ts': 'positions of the own member',
   'cluster/log/rights.ts': 'size of one report',
   'guests/deployments/logins.ts': 'to be replaced',
-  'guests/metadata-agent/agent-credentials.ts': 'to be replaced',
   'guests/peers/peer-poller.ts': 'to be replaced',
   'heat-bridge/commands/states/content-budget.ts': 'size of one input',
   'heat-bridge/signals/outbox-quotas.ts': 'to be replaced',

@@ -109,6 +109,7 @@ const openDataSpaces: BridgeExtensionModule['open'] = async (host, { sections, n
     // Waiting reads end when the master closes.
     close: async () => {
       await polling;
+      requests.close();
       await coordinator.close();
     },
   };

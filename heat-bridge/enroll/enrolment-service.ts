@@ -4,7 +4,7 @@ import { type KeyObject, randomBytes } from 'node:crypto';
 import { isIP } from 'node:net';
 import type { StateOperation } from '#master';
 import { isRelayedAddress, type KeyPairText } from '#minion-protocol';
-import { linkSignals, TokenBuckets } from '#runtime';
+import { LimitExceeded, linkSignals, TokenBuckets } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
 import { isLive } from '../live-enrolment.ts';
@@ -316,7 +316,8 @@ export class EnrolmentService {
     const reserved = own === 0 ? 0 : Math.floor(options.maxOpen / reservedPart);
     if (own < options.maxOpenPerProject && book.open < options.maxOpen - reserved) return;
     const text = `${own} enrolments of the project and ${book.open} in total are open; the limits are enroll: max_open_per_project and max_open`;
-    throw new BridgeError('ERR_ENROLL_FULL', text);
+    const cause = new LimitExceeded(bridgeLimits.openEnrolments, options.maxOpen);
+    throw new BridgeError('ERR_ENROLL_FULL', text, { cause });
   }
 }
 
